@@ -12,10 +12,12 @@ from __future__ import annotations
 import sys
 from typing import cast
 
-from moldau.broker.api.handlers import HANDLERS
+from moldau.broker.api.handlers import APIS
 from moldau.broker.api.node import Node
-from moldau.broker.api.request import ApiRequest, Handler
+from moldau.broker.api.request import ApiRequest
+from moldau.broker.api.row import Api
 from moldau.cli import main
+from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages.produce import (
     PartitionProduceResponse,
     ProduceRequest,
@@ -49,5 +51,5 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 if __name__ == "__main__":
-    cast(dict[int, Handler], HANDLERS)[_PRODUCE] = serve
+    cast(dict[int, Api], APIS)[_PRODUCE] = Api(serve, AclResource.TOPIC, AclOperation.WRITE)
     sys.exit(main(sys.argv[1:]))

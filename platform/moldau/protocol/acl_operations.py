@@ -1,5 +1,5 @@
-"""The operations that a client may do with a topic, a group or the cluster (KIP-430), as bits: each
-operation has the bit at its number. No IO."""
+"""The resources and operations that rights are about. In responses (KIP-430), operations are bits:
+each has the bit at its number. No IO."""
 
 from __future__ import annotations
 
@@ -33,6 +33,23 @@ class AclOperation(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> AclOperation:
+        return cls.UNKNOWN
+
+
+class AclResource(IntEnum):
+    """The kind of a resource, by Kafka's number; `UNKNOWN` is one that is newer than this code."""
+
+    UNKNOWN = 0
+    ANY = 1
+    TOPIC = 2
+    GROUP = 3
+    CLUSTER = 4
+    TRANSACTIONAL_ID = 5
+    DELEGATION_TOKEN = 6
+    USER = 7
+
+    @classmethod
+    def _missing_(cls, value: object) -> AclResource:
         return cls.UNKNOWN
 
 

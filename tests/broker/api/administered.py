@@ -11,8 +11,8 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
 
-from moldau.broker.api.handlers import HANDLERS
 from moldau.broker.api.node import Node, OnAnswer
+from moldau.broker.api.service import BrokerService
 from moldau.broker.controller.levels import SUPPORTED
 from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.decision.context import RequestContext
@@ -173,7 +173,7 @@ class Administered:
         """The request, served; perhaps not answered yet."""
         last = type(request).spec.versions.last if version is None else version
         asked = Asked(request, last, via)
-        HANDLERS[asked.arrival.key](self.node, asked)
+        BrokerService(self.node).serve(asked)
         return asked
 
     def ask(

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from moldau.broker.api.error_response import error_response
-from moldau.broker.api.handlers import HANDLERS
+from moldau.broker.api.handlers import APIS
 from moldau.broker.api.node import Node
 from moldau.broker.api.request import ApiRequest, Handler
+from moldau.broker.api.row import Api
 from moldau.broker.api.service import BrokerService, served_versions
 from moldau.broker.network import Service
 from moldau.errors import MalformedMessage
@@ -21,7 +22,7 @@ from tests.broker.api.serving import Sent, Serving, serving
 
 
 def serve_with(at: Serving, handler: Handler, sent: Sent) -> None:
-    BrokerService(at.node, {sent.arrival.key: handler}).serve(sent)
+    BrokerService(at.node, {sent.arrival.key: Api(handler)}).serve(sent)
 
 
 def cluster_request(at: Serving) -> Sent:
@@ -30,9 +31,9 @@ def cluster_request(at: Serving) -> Sent:
 
 
 def test_rows_are_sorted_and_what_has_none_is_not_served() -> None:
-    assert list(HANDLERS) == sorted(HANDLERS)
+    assert list(APIS) == sorted(APIS)
     served = served_versions()
-    assert set(served) == set(HANDLERS)
+    assert set(served) == {key for key, row in APIS.items() if "broker" in row.listeners}
     assert served[0] == Versions(3, 13)
     assert served[1] == Versions(4, 18)
     assert served[22] == Versions(0, 5), "an unstable version is nobody's to ask for"

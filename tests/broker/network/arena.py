@@ -16,6 +16,7 @@ from moldau.broker.network import (
     Request,
     SocketServer,
 )
+from moldau.broker.network.request import Throttle
 from moldau.errors import MalformedMessage
 from moldau.logging import Level, Loggers
 from moldau.metrics import HistogramValue, Registry
@@ -68,6 +69,7 @@ class ScriptedService:
             3: Versions(0, 13),
             18: Versions(0, 4),
         }
+        self.throttle: Throttle | None = None
         self.run: Serve = serve
         self.connections: list[Connection] = []
         self.lost: list[Connection] = []

@@ -9,6 +9,7 @@ import pytest
 
 from moldau.broker.network import ListenerOptions, NetworkOptions, OpenDirect, Request
 from moldau.protocol.declare import Response
+from moldau.protocol.messages.metadata import MetadataResponse
 from moldau.runtime import Runtime
 from moldau.runtime.direct import DirectSocket, open_direct
 from moldau.runtime.files import File
@@ -310,5 +311,51 @@ def test_other_options_count_at_once(arena: str) -> None:
             server.server.update(NetworkOptions())
 
             assert await client.text() == "let me in"
+
+    play(arena, scenario)
+
+
+@pytest.mark.parametrize("arena", ARENAS)
+def test_a_throttled_client_is_answered_and_then_not_read(arena: str) -> None:
+    """The answer says how long to wait, and what the client sends meanwhile stays unread."""
+
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService()
+        waits = iter((300, 0, 0, 0))
+        service.throttle = lambda request, response: next(waits)
+        async with serving(runtime, service) as server:
+            client, other = await server.connect(), await server.connect()
+            began = runtime.clock.monotonic()
+            client.writer.write(client.frames("over", "next"))
+            first = await client.receive()
+            assert isinstance(first, MetadataResponse)
+            assert (first.cluster_id, first.throttle_time_ms) == ("over", 300)
+            assert runtime.clock.monotonic() - began < 0.25
+            other.send(ask("other"))
+            assert await other.text() == "other", "only its own connection is held"
+            client.send(ask("third"))
+            second = await client.receive()
+            assert isinstance(second, MetadataResponse)
+            assert (second.cluster_id, second.throttle_time_ms) == ("next", 0)
+            assert runtime.clock.monotonic() - began >= 0.3
+            assert await client.text() == "third"
+            assert server.count("pauses", "throttled") == 1
+            assert len(service.requests) == 4
+
+    play(arena, scenario)
+
+
+@pytest.mark.parametrize("arena", ARENAS)
+def test_a_throttled_client_that_leaves_is_forgotten(arena: str) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService()
+        service.throttle = lambda request, response: 200
+        async with serving(runtime, service) as server:
+            client = await server.connect()
+            client.send(ask("over"))
+            assert await client.text() == "over"
+            client.close()
+            await service.until(lambda: len(service.lost) == 1)
+            assert server.count("connections.closed", "OUT", "peer") == 1
 
     play(arena, scenario)

@@ -3,19 +3,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from types import SimpleNamespace
 from typing import Any, cast
 
 import pytest
 
 from moldau.broker.api.request import ApiRequest
+from moldau.broker.decision.authorizer import ALLOW_ALL, Authorizer, Right
 from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext, of_node
 from moldau.broker.server.controller_service import ControllerService
 from moldau.broker.server.envelope import Wrapped
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging import Loggers
 from moldau.protocol.declare import Request, Response
+from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from moldau.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
@@ -26,6 +30,7 @@ from tests.protocol.oracle import second_codec
 
 ALICE = Principal("User", "alice", is_token_authenticated=True)
 CLIENT = RequestContext("app", "/10.0.0.7", 7, "PLAINTEXT", ALICE)
+BROKER = RequestContext("2", "/10.0.0.2", 0, "CONTROLLER", Principal("User", "broker"))
 CREATE = CreateTopicsRequest(topics=[], timeout_ms=1000)
 NOW_MS = 5000
 ANSWERS: dict[type[Request], Response] = {
@@ -39,7 +44,8 @@ ANSWERS: dict[type[Request], Response] = {
 class Came:
     """A request that came to the controller's listener from a broker."""
 
-    def __init__(self, envelope: EnvelopeRequest) -> None:
+    def __init__(self, envelope: EnvelopeRequest, *, is_checked: bool) -> None:
+        self._is_checked = is_checked
         self.arrival = SimpleNamespace(key=58, version=0, client_id="2")
         self.connection = SimpleNamespace(listener="CONTROLLER", session=None)
         self.answers: list[EnvelopeResponse] = []
@@ -47,7 +53,8 @@ class Came:
 
     @property
     def context(self) -> RequestContext:
-        raise AssertionError("it is the broker's, not that of the original request")
+        assert self._is_checked, "it is the broker's, not that of the original request"
+        return BROKER
 
     def keep(self) -> None:
         """Nothing overwrites it."""
@@ -70,12 +77,30 @@ class Active:
         on_answer(ANSWERS[type(request)])
 
 
-def serve(envelope: EnvelopeRequest) -> tuple[Active, EnvelopeResponse]:
+class BrokersOnly:
+    """An authorizer that allows brokers what nodes do, and clients nothing."""
+
+    allows_all = False
+
+    def allowed(self, context: RequestContext, right: Right, names: Collection[str]) -> list[str]:
+        return list(names) if context.principal == BROKER.principal else []
+
+
+def serve(
+    envelope: EnvelopeRequest, authorizer: Authorizer = ALLOW_ALL
+) -> tuple[Active, EnvelopeResponse]:
     """What the controller was asked, and what the broker was answered."""
-    active, came = Active(), Came(envelope)
-    controller = SimpleNamespace(active=active, raft=None, now_ms=lambda: NOW_MS)
+    active, came = Active(), Came(envelope, is_checked=not authorizer.allows_all)
+    controller = SimpleNamespace(
+        active=active,
+        authorizer=authorizer,
+        raft=None,
+        now_ms=lambda: NOW_MS,
+    )
     log = Loggers(cast(Any, SimpleNamespace(wall_ms=lambda: 0)), lambda line: None).get("t")
-    ControllerService(cast(Any, controller), {}, cast(Any, None), log).serve(cast(ApiRequest, came))
+    nothing = cast(Any, None)
+    service = ControllerService(cast(Any, controller), {}, nothing, nothing, log)
+    service.serve(cast(ApiRequest, came))
     (answer,) = came.answers
     return active, answer
 
@@ -86,6 +111,35 @@ def test_an_envelope_has_a_principal_and_an_address() -> None:
     envelope = Wrapped(CREATE, RequestContext("", "", 7, "PLAINTEXT")).envelope
     assert envelope.request_principal == b"\0\0\x05User\x0aANONYMOUS\0\0"
     assert len(envelope.client_host_address) in (4, 16)
+
+
+def test_a_client_without_the_right_is_refused_inside_the_envelope() -> None:
+    """An error of the envelope itself would say that the broker may not forward."""
+    electing = Wrapped(
+        ElectLeadersRequest(topic_partitions=[], timeout_ms=1000), CLIENT._replace(version=2)
+    )
+    active, answer = serve(electing.envelope, BrokersOnly())
+    assert active.asked == []
+    assert answer.error_code == 0
+    response = electing.opened(answer)
+    assert isinstance(response, ElectLeadersResponse)
+    assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED
+
+
+def test_only_what_brokers_forward_may_be_in_an_envelope() -> None:
+    heartbeat = Wrapped(
+        BrokerHeartbeatRequest(
+            broker_id=1,
+            broker_epoch=1,
+            current_metadata_offset=1,
+            want_fence=False,
+            want_shut_down=False,
+        ),
+        CLIENT._replace(version=0),
+    )
+    active, answer = serve(heartbeat.envelope)
+    assert active.asked == []
+    assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION
 
 
 @oracle.needs_schemas

@@ -7,7 +7,7 @@ there, and a running move of it ends.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, cast
 
@@ -42,33 +42,45 @@ class _Answer:
 
     def send_when_complete(self) -> None:
         """Answer the request if every partition has an outcome."""
-        topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
-        for (topic, index), code in self._codes.items():
-            if code is None:
-                return
-            topics.setdefault(topic, []).append(
-                AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
-            )
-        self._request.answer(
-            AlterReplicaLogDirsResponse(
-                throttle_time_ms=0,
-                results=[
-                    AlterReplicaLogDirTopicResult(topic_name=topic, partitions=partitions)
-                    for topic, partitions in topics.items()
-                ],
-            )
+        codes = {each: code for each, code in self._codes.items() if code is not None}
+        if len(codes) == len(self._codes):
+            self._request.answer(_response(codes))
+
+
+def _response(codes: Mapping[tuple[str, int], ErrorCode]) -> AlterReplicaLogDirsResponse:
+    topics: dict[str, list[AlterReplicaLogDirPartitionResult]] = {}
+    for (topic, index), code in codes.items():
+        topics.setdefault(topic, []).append(
+            AlterReplicaLogDirPartitionResult(partition_index=index, error_code=code)
         )
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(topic_name=topic, partitions=partitions)
+            for topic, partitions in topics.items()
+        ],
+    )
 
 
-def serve(node: Node, request: ApiRequest) -> None:
-    """Begin the moves. If a partition is named for several directories, the last one counts."""
-    message = cast(AlterReplicaLogDirsRequest, request.decode())
-    wanted = {
+def refusal(
+    message: AlterReplicaLogDirsRequest, version: int, error: KafkaError
+) -> AlterReplicaLogDirsResponse:
+    """Return the response for the case that no replica is moved."""
+    return _response(dict.fromkeys(_wanted(message), error.code))
+
+
+def _wanted(message: AlterReplicaLogDirsRequest) -> dict[tuple[str, int], str]:
+    """Return the directory by partition. If one is named for several, the last one counts."""
+    return {
         (topic.name, index): directory.path
         for directory in message.dirs
         for topic in directory.topics
         for index in topic.partitions
     }
+
+
+def serve(node: Node, request: ApiRequest) -> None:
+    """Begin the moves."""
+    wanted = _wanted(cast(AlterReplicaLogDirsRequest, request.decode()))
     answer = _Answer(request)
     outcomes = {name: answer.expect(*name) for name in wanted}
     if not wanted:

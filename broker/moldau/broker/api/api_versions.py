@@ -37,7 +37,7 @@ def finalized(image: Image, metadata_offset: int, kraft_version: int) -> Finaliz
 
 
 def handler(keys: Callable[[], Collection[int]]) -> Handler:
-    """Return a handler of ApiVersions for a table of handlers with these keys, its own included."""
+    """Return a handler of ApiVersions for a table of APIs with these keys, its own included."""
     known: tuple[Mapping[str, Versions], Welcome] | None = None
 
     def serve(node: Node, request: ApiRequest) -> None:

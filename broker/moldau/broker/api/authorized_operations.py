@@ -1,13 +1,15 @@
-"""The operations that a client may perform on a topic, a group or the cluster (KIP-430).
-
-There is no authorizer yet, so every client may perform every operation.
-"""
+"""The operations that a client may perform on a topic, a group or the cluster (KIP-430)."""
 
 from __future__ import annotations
 
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
-from moldau.protocol.acl_operations import AclOperation, bits_of
+from moldau.broker.decision.authorizer import Right, allowed_by
+from moldau.protocol.acl_operations import AclOperation, AclResource, bits_of, operations_in
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
 
 ALL_OF_TOPIC: Final = bits_of(
     (
@@ -41,3 +43,22 @@ ALL_OF_GROUP: Final = bits_of(
         AclOperation.ALTER_CONFIGS,
     )
 )
+
+_ALL: Final = {
+    AclResource.TOPIC: ALL_OF_TOPIC,
+    AclResource.CLUSTER: ALL_OF_CLUSTER,
+    AclResource.GROUP: ALL_OF_GROUP,
+}
+
+
+def operations_on(node: Node, request: ApiRequest, resource: AclResource, name: str) -> int:
+    """Return the bits of the operations that the request's client may perform on a resource."""
+    every = _ALL[resource]
+    authorizer = node.authorizer
+    if authorizer.allows_all:
+        return every
+    return bits_of(
+        each
+        for each in operations_in(every) or ()
+        if allowed_by(authorizer, request.context, Right(resource, each), (name,))
+    )

@@ -43,7 +43,6 @@ def answer(view: ListenerView, request: DescribeClusterRequest) -> DescribeClust
     if request.endpoint_type != BROKERS:
         return refusal(_wrong_endpoint(request.endpoint_type, here="broker"))
     return DescribeClusterResponse(
-        throttle_time_ms=0,
         error_code=ErrorCode.NONE,
         error_message=None,
         endpoint_type=BROKERS,
@@ -68,7 +67,6 @@ def answer(view: ListenerView, request: DescribeClusterRequest) -> DescribeClust
 def refusal(error: KafkaError) -> DescribeClusterResponse:
     """Return a response that has only the error."""
     return DescribeClusterResponse(
-        throttle_time_ms=0,
         error_code=error.code,
         error_message=error.reason,
         endpoint_type=BROKERS,
@@ -124,7 +122,6 @@ def answer_of_controllers(
     ]
     ids = {each.broker_id for each in found}
     return DescribeClusterResponse(
-        throttle_time_ms=0,
         error_code=ErrorCode.NONE,
         error_message=None,
         endpoint_type=CONTROLLERS,

@@ -177,6 +177,24 @@ def serve_alter(node: Node, request: ApiRequest) -> None:
     _pass_on(node, request, message, alteration, replacing_response)
 
 
+def refuse_incremental_alter(
+    message: changing.IncrementalAlterConfigsRequest, version: int, error: KafkaError
+) -> Response:
+    """Return the response for the case that nothing was changed."""
+    return incremental_response(_all_refused(wanted_of(message), error))
+
+
+def refuse_alter(
+    message: replacing.AlterConfigsRequest, version: int, error: KafkaError
+) -> Response:
+    """Return the response for the case that nothing was changed."""
+    return replacing_response(_all_refused(wanted_of(message), error))
+
+
+def _all_refused(wanted: Wanted, error: KafkaError) -> list[tuple[Resource, Verdict]]:
+    return [(resource, Verdict.of(error)) for resource, _ in wanted]
+
+
 def _alter_loggers(node: Node, alteration: Alteration, *, validate_only: bool) -> None:
     for resource, changes in alteration.wanted:
         is_logger = resource.resource_type == ResourceType.BROKER_LOGGER

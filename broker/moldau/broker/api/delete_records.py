@@ -51,7 +51,7 @@ def serve(node: Node, request: ApiRequest) -> None:
         )
         for topic in message.topics
     ]
-    response = DeleteRecordsResponse(throttle_time_ms=0, topics=topics)
+    response = DeleteRecordsResponse(topics=topics)
     if not moved:
         request.answer(response)
         return

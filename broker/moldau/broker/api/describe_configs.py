@@ -1,7 +1,8 @@
 """DescribeConfigs: the settings of topics, brokers, loggers, groups, client metrics subscriptions.
 
-Any broker describes topics, groups and subscriptions, from the image. A broker describes only its
-own settings (only it knows its file) and the settings that all brokers share (the name "").
+A controller answers as a broker does (KIP-919), with its own settings for its id. Any node
+describes topics, groups and subscriptions, from the image. A broker describes only its own settings
+(only it knows its file) and the settings that all brokers share (the name "").
 
 Groups and subscriptions need not exist: the response then has the defaults, as in Kafka.
 """
@@ -69,9 +70,9 @@ def serve(node: Node, request: ApiRequest) -> None:
 
 
 def answer(view: ConfigView, request: DescribeConfigsRequest) -> DescribeConfigsResponse:
-    """Return the settings of each resource, or its error."""
+    """Return the settings of each resource, or its error. If the request names settings, they are
+    in its order."""
     return DescribeConfigsResponse(
-        throttle_time_ms=0,
         results=[_described(view, request, each) for each in request.resources],
     )
 
@@ -95,8 +96,11 @@ def _described(
         result.error_code = error.code
         result.error_message = error.reason
         return result
-    keys = set(wanted.configuration_keys or ())
-    result.configs = [_entry(each, request) for each in entries if not keys or each.name in keys]
+    if wanted.configuration_keys:
+        by_name = {each.name: each for each in entries}
+        names = dict.fromkeys(wanted.configuration_keys)
+        entries = [by_name[name] for name in names if name in by_name]
+    result.configs = [_entry(each, request) for each in entries]
     return result
 
 

@@ -31,7 +31,7 @@ def serve(node: Node, request: ApiRequest) -> None:
         )
         for topic in message.topics
     ]
-    request.answer(DescribeProducersResponse(throttle_time_ms=0, topics=topics))
+    request.answer(DescribeProducersResponse(topics=topics))
 
 
 def _describe(node: Node, topic: str, index: int) -> PartitionResponse:

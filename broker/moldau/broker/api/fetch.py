@@ -62,7 +62,7 @@ _new_data = maker_of(
     *("log_start_offset", "aborted_transactions", "records"),
 )
 _new_topic = maker_of(FetchableTopicResponse, "topic", "topic_id", "partitions")
-_new_response = maker_of(FetchResponse, "throttle_time_ms", "session_id", "responses")
+_new_response = maker_of(FetchResponse, "session_id", "responses")
 
 
 def serve(node: Node, request: ApiRequest) -> None:
@@ -410,7 +410,7 @@ class Fetch(DelayedAnswer):
             return
         if self._reader.is_follower:
             self._reader.note_sent(rows)
-        response = _new_response(0, session_id, _by_topic(told_rows))
+        response = _new_response(session_id, _by_topic(told_rows))
         if self._is_urgent and self._reader.version >= _LEADERS_SINCE:
             _name_leaders(node, self.request, response)
         self.answer(response)
@@ -471,7 +471,7 @@ def _by_topic(rows: Iterable[PartitionRow]) -> list[FetchableTopicResponse]:
 
 
 def _session_refusal(error: KafkaError) -> FetchResponse:
-    return FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[])
+    return FetchResponse(error_code=error.code, responses=[])
 
 
 _LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)

@@ -41,7 +41,7 @@ def serve(node: Node, request: ApiRequest) -> None:
     view = ListenerView.of(node, request)
     keys = asked.coordinator_keys if version >= _MANY_SINCE else [asked.key]
     found = [_find(node, view, asked.key_type, key, version) for key in keys]
-    response = FindCoordinatorResponse(throttle_time_ms=0)
+    response = FindCoordinatorResponse()
     if version >= _MANY_SINCE:
         response.coordinators = found
     else:

@@ -22,37 +22,74 @@ the request is not answered from here, later the client gets UNKNOWN_SERVER_ERRO
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
+from moldau.broker.api.error_response import error_response
 from moldau.broker.api.node import Undecided
 from moldau.broker.replication.purgatory import Delayed
+from moldau.broker.settings import network
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node, OnAnswer
-    from moldau.broker.api.request import ApiRequest
+    from moldau.broker.api.request import ApiRequest, Handler
+    from moldau.broker.api.row import Refuse
     from moldau.broker.decision.context import RequestContext
     from moldau.protocol.declare import Request as Message
     from moldau.protocol.declare import Response
 
-Refuse: TypeAlias = "Callable[[KafkaError], Response]"
-
 RETRY_MS: Final = 50
+_IGNORED_TIMEOUTS: Final = frozenset((46,))
 _UNDECIDED: Final = (
     "no controller has taken it: the metadata quorum has no leader that this broker reaches; it "
     "has one while more than half of its voters are alive"
 )
 
 
+def timeout_of(message: Message) -> int | None:
+    """Return the timeout of a request that the controller decides. None if it has none: Kafka
+    ignores the field of ListPartitionReassignments."""
+    if type(message).spec.key in _IGNORED_TIMEOUTS:
+        return None
+    timeout_ms: int | None = getattr(message, "timeout_ms", None)
+    return timeout_ms
+
+
+def to_controller(refuse: Refuse | None = None) -> Handler:
+    """Return a handler that does nothing but forward. `refuse` returns the response if there is
+    none from the controller; without it, `error_code` has the error."""
+
+    def serve(node: Node, request: ApiRequest) -> None:
+        forward(node, request, request.decode(), refuse)
+
+    return serve
+
+
 def forward(
-    node: Node, request: ApiRequest, message: Message, refuse: Refuse, timeout_ms: int
+    node: Node, request: ApiRequest, message: Message, refuse: Refuse | None = None
 ) -> None:
     """Answer with the controller's response, or with that of `refuse` if there is none."""
+    version = request.arrival.version
 
     def answered(response: Response | KafkaError) -> None:
-        request.answer(refuse(response) if isinstance(response, KafkaError) else response)
+        if isinstance(response, KafkaError):
+            response = _refused(message, version, response, refuse)
+        request.answer(response)
 
+    timeout_ms = timeout_of(message)
+    if timeout_ms is None:
+        timeout_ms = node.settings[network.request_timeout_ms]
     submit(node, message, request.context, answered, timeout_ms=timeout_ms)
+
+
+def _refused(message: Message, version: int, error: KafkaError, refuse: Refuse | None) -> Response:
+    if refuse is not None:
+        return refuse(message, version, error)
+    key = type(message).spec.key
+    assert key is not None
+    response = error_response(key, version, error)
+    assert response is not None, f"{type(message).__name__} needs a form of refusal"
+    return response
 
 
 def submit(

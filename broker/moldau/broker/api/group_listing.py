@@ -148,9 +148,7 @@ def serve_consumer_group_describe(node: Node, request: ApiRequest) -> None:
             for each in found:
                 if each.error_code == ErrorCode.NONE:
                     each.authorized_operations = ALL_OF_GROUP
-        request.answer(
-            consumers.ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=list(found))
-        )
+        request.answer(consumers.ConsumerGroupDescribeResponse(groups=list(found)))
 
     together = Together[consumers.DescribedGroup](len(message.group_ids), finish)
     for number, group_id in enumerate(message.group_ids):
@@ -175,7 +173,7 @@ def serve_consumer_group_describe(node: Node, request: ApiRequest) -> None:
 def _describe_consumer(group_id: str, ticket: Ticket) -> Callable[[Groups, int], Outcome]:
     def decide(groups: Groups, now_ms: int) -> Outcome:
         described = groups.consumer(group_id).describe()
-        response = consumers.ConsumerGroupDescribeResponse(throttle_time_ms=0, groups=[described])
+        response = consumers.ConsumerGroupDescribeResponse(groups=[described])
         return answered(ticket, response)
 
     return decide
@@ -200,7 +198,7 @@ def serve_delete_groups(node: Node, request: ApiRequest) -> None:
     message = cast(DeleteGroupsRequest, request.decode())
 
     def finish(found: Sequence[DeletableGroupResult]) -> None:
-        request.answer(DeleteGroupsResponse(throttle_time_ms=0, results=list(found)))
+        request.answer(DeleteGroupsResponse(results=list(found)))
 
     names = list(dict.fromkeys(message.groups_names))
     together = Together[DeletableGroupResult](len(names), finish)

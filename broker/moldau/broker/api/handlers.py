@@ -1,6 +1,7 @@
-"""The table of APIs and their handlers. An API without a row is neither advertised nor answered.
+"""The table of APIs: a row an API. One without a row is neither advertised nor answered.
 
 Rows are sorted by key. A row is added when its API works in every version that Kafka 4.3.1 serves.
+The rights are Kafka's. What a row says, and what reads it: `row`.
 """
 
 from __future__ import annotations
@@ -11,7 +12,6 @@ from typing import Final
 from moldau.broker.api import (
     alter_replica_log_dirs,
     api_versions,
-    brokers,
     cluster,
     configs,
     delete_records,
@@ -19,7 +19,6 @@ from moldau.broker.api import (
     describe_log_dirs,
     describe_producers,
     elections,
-    features,
     fetch,
     find_coordinator,
     group_listing,
@@ -31,54 +30,120 @@ from moldau.broker.api import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
-    quorum,
-    raft_voters,
-    reassignments,
     topic_partitions,
     topics,
 )
-from moldau.broker.api.request import Handler
+from moldau.broker.api.forwarding import to_controller
+from moldau.broker.api.row import BOTH, CONTROLLER, Api, Refuse
+from moldau.broker.decision.authorizer import Right
+from moldau.protocol.acl_operations import AclOperation, AclResource
 
-HANDLERS: Final[Mapping[int, Handler]] = {
-    0: produce.serve,
-    1: fetch.serve,
-    2: list_offsets.serve,
-    3: metadata.serve,
-    8: offset_commit.serve,
-    9: offset_fetch.serve,
-    10: find_coordinator.serve,
-    11: group_membership.serve_join_group,
-    12: group_membership.serve_heartbeat,
-    13: group_membership.serve_leave_group,
-    14: group_membership.serve_sync_group,
-    15: group_listing.serve_describe_groups,
-    16: group_listing.serve_list_groups,
-    18: api_versions.handler(lambda: HANDLERS.keys()),
-    19: topics.serve_create_topics,
-    20: topics.serve_delete_topics,
-    21: delete_records.serve,
-    22: init_producer_id.serve,
-    23: offset_for_leader_epoch.serve,
-    32: describe_configs.serve,
-    33: configs.serve_alter,
-    34: alter_replica_log_dirs.serve,
-    35: describe_log_dirs.serve,
-    37: topics.serve_create_partitions,
-    42: group_listing.serve_delete_groups,
-    43: elections.serve,
-    44: configs.serve_incremental_alter,
-    45: reassignments.serve_alter,
-    46: reassignments.serve_list,
-    47: offset_commit.serve_delete,
-    55: quorum.serve,
-    57: features.serve,
-    60: cluster.serve,
-    61: describe_producers.serve,
-    64: brokers.serve_unregister,
-    68: group_membership.serve_consumer_group_heartbeat,
-    69: group_listing.serve_consumer_group_describe,
-    74: configs.serve_list,
-    75: topic_partitions.serve,
-    80: raft_voters.serve_add,
-    81: raft_voters.serve_remove,
+TOPIC: Final = AclResource.TOPIC
+GROUP: Final = AclResource.GROUP
+CLUSTER: Final = AclResource.CLUSTER
+TRANSACTIONAL_ID: Final = AclResource.TRANSACTIONAL_ID
+
+READ: Final = AclOperation.READ
+WRITE: Final = AclOperation.WRITE
+CREATE: Final = AclOperation.CREATE
+DELETE: Final = AclOperation.DELETE
+ALTER: Final = AclOperation.ALTER
+DESCRIBE: Final = AclOperation.DESCRIBE
+DESCRIBE_CONFIGS: Final = AclOperation.DESCRIBE_CONFIGS
+ALTER_CONFIGS: Final = AclOperation.ALTER_CONFIGS
+
+_CLUSTER_ACTION: Final = Right(CLUSTER, AclOperation.CLUSTER_ACTION)
+_TO_TOPICS: Final = (Right(TOPIC, DESCRIBE),)
+
+
+def _decided(
+    resource: AclResource,
+    operation: AclOperation,
+    refuse: Refuse | None = None,
+    also: tuple[Right, ...] = (),
+) -> Api:
+    """Return the row of an API that brokers only forward."""
+    serve = to_controller(refuse)
+    return Api(serve, resource, operation, BOTH, is_forwarded=True, refuse=refuse, also=also)
+
+
+def _between_nodes() -> Api:
+    """Return the row of an API that only nodes use, on the controllers' listeners."""
+    return Api(None, CLUSTER, AclOperation.CLUSTER_ACTION, CONTROLLER)
+
+
+APIS: Final[Mapping[int, Api]] = {
+    0: Api(produce.serve, TOPIC, WRITE, also=(Right(TRANSACTIONAL_ID, WRITE),)),
+    1: Api(fetch.serve, TOPIC, READ, BOTH, also=(_CLUSTER_ACTION,)),
+    2: Api(list_offsets.serve, TOPIC, DESCRIBE),
+    3: Api(metadata.serve, TOPIC, DESCRIBE, also=(Right(CLUSTER, DESCRIBE),)),
+    8: Api(offset_commit.serve, GROUP, READ, also=(Right(TOPIC, READ),)),
+    9: Api(offset_fetch.serve, GROUP, DESCRIBE, also=_TO_TOPICS),
+    10: Api(find_coordinator.serve, GROUP, DESCRIBE, also=(Right(TRANSACTIONAL_ID, DESCRIBE),)),
+    11: Api(group_membership.serve_join_group, GROUP, READ),
+    12: Api(group_membership.serve_heartbeat, GROUP, READ),
+    13: Api(group_membership.serve_leave_group, GROUP, READ),
+    14: Api(group_membership.serve_sync_group, GROUP, READ),
+    15: Api(group_listing.serve_describe_groups, GROUP, DESCRIBE),
+    16: Api(group_listing.serve_list_groups, GROUP, DESCRIBE, also=(Right(CLUSTER, DESCRIBE),)),
+    18: Api(api_versions.handler(lambda: APIS), listeners=BOTH),
+    19: _decided(TOPIC, CREATE, topics.refuse_topics, (Right(CLUSTER, CREATE),)),
+    20: Api(
+        topics.serve_delete_topics,
+        *(TOPIC, DELETE, BOTH),
+        is_forwarded=True,
+        refuse=topics.refuse_deletion,
+        also=_TO_TOPICS,
+    ),
+    21: Api(delete_records.serve, TOPIC, DELETE),
+    22: Api(
+        init_producer_id.serve,
+        *(TRANSACTIONAL_ID, WRITE),
+        also=(Right(CLUSTER, AclOperation.IDEMPOTENT_WRITE), Right(TOPIC, WRITE)),
+    ),
+    23: Api(offset_for_leader_epoch.serve, TOPIC, DESCRIBE, also=(_CLUSTER_ACTION,)),
+    32: Api(
+        describe_configs.serve,
+        *(TOPIC, DESCRIBE_CONFIGS, BOTH),
+        also=(Right(GROUP, DESCRIBE_CONFIGS), Right(CLUSTER, DESCRIBE_CONFIGS)),
+    ),
+    33: Api(
+        configs.serve_alter,
+        *(TOPIC, ALTER_CONFIGS, BOTH),
+        is_forwarded=True,
+        refuse=configs.refuse_alter,
+        also=(Right(GROUP, ALTER_CONFIGS), Right(CLUSTER, ALTER_CONFIGS)),
+    ),
+    34: Api(alter_replica_log_dirs.serve, CLUSTER, ALTER, refuse=alter_replica_log_dirs.refusal),
+    35: Api(describe_log_dirs.serve, CLUSTER, DESCRIBE, refuse=describe_log_dirs.refusal),
+    37: _decided(TOPIC, ALTER, topics.refuse_partitions),
+    42: Api(group_listing.serve_delete_groups, GROUP, DELETE),
+    43: _decided(CLUSTER, ALTER, elections.refusal),
+    44: Api(
+        configs.serve_incremental_alter,
+        *(TOPIC, ALTER_CONFIGS, BOTH),
+        is_forwarded=True,
+        refuse=configs.refuse_incremental_alter,
+        also=(Right(GROUP, ALTER_CONFIGS), Right(CLUSTER, ALTER_CONFIGS)),
+    ),
+    45: _decided(CLUSTER, ALTER),
+    46: _decided(CLUSTER, DESCRIBE),
+    47: Api(offset_commit.serve_delete, GROUP, DELETE, also=(Right(TOPIC, READ),)),
+    **dict.fromkeys((52, 53, 54), _between_nodes()),
+    55: _decided(CLUSTER, DESCRIBE),
+    56: _between_nodes(),
+    57: _decided(CLUSTER, ALTER),
+    **dict.fromkeys((58, 59), _between_nodes()),
+    60: Api(cluster.serve, listeners=BOTH, also=(Right(CLUSTER, DESCRIBE),)),
+    61: Api(describe_producers.serve, TOPIC, READ),
+    **dict.fromkeys((62, 63), _between_nodes()),
+    64: _decided(CLUSTER, ALTER),
+    67: _between_nodes(),
+    68: Api(group_membership.serve_consumer_group_heartbeat, GROUP, READ, also=_TO_TOPICS),
+    69: Api(group_listing.serve_consumer_group_describe, GROUP, DESCRIBE, also=_TO_TOPICS),
+    **dict.fromkeys((70, 73), _between_nodes()),
+    74: Api(configs.serve_list, CLUSTER, DESCRIBE_CONFIGS),
+    75: Api(topic_partitions.serve, TOPIC, DESCRIBE),
+    **dict.fromkeys((80, 81), _decided(CLUSTER, ALTER)),
+    82: _between_nodes(),
 }

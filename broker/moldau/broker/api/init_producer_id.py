@@ -36,7 +36,6 @@ def serve(node: Node, request: ApiRequest) -> None:
             return
         request.answer(
             InitProducerIdResponse(
-                throttle_time_ms=0,
                 error_code=ErrorCode.NONE,
                 producer_id=found,
                 producer_epoch=_FIRST_EPOCH,
@@ -63,6 +62,4 @@ def _check(node: Node, message: InitProducerIdRequest) -> None:
 
 
 def _refusal(error: KafkaError) -> InitProducerIdResponse:
-    return InitProducerIdResponse(
-        throttle_time_ms=0, error_code=error.code, producer_id=_NONE, producer_epoch=_NONE
-    )
+    return InitProducerIdResponse(error_code=error.code, producer_id=_NONE, producer_epoch=_NONE)

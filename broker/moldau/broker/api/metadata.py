@@ -84,7 +84,6 @@ def answer(
     if version in _CLUSTER_OPERATIONS and request.include_cluster_authorized_operations:
         operations = ALL_OF_CLUSTER
     response = MetadataResponse(
-        throttle_time_ms=0,
         brokers=[
             MetadataResponseBroker(node_id=at.broker_id, host=at.host, port=at.port, rack=at.rack)
             for at in view.addresses()
@@ -105,7 +104,6 @@ def answer(
 def refusal(request: MetadataRequest, version: int, error: KafkaError) -> MetadataResponse:
     """Return the response for the case that the whole request fails: every topic has the error."""
     return MetadataResponse(
-        throttle_time_ms=0,
         brokers=[],
         cluster_id=None,
         controller_id=NOBODY,

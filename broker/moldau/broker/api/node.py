@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 from moldau.broker.api.fetch_session_cache import FetchSessions
 from moldau.broker.api.producer_id_block import ProducerIdBlocks
 from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.decision.authorizer import ALLOW_ALL
 from moldau.broker.settings import fetch as fetch_settings
 from moldau.broker.settings import topic_settings
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
     from moldau.broker.coordinator.coordinators import Coordinators
     from moldau.broker.coordinator.group.coordinator import GroupCoordinator
+    from moldau.broker.decision.authorizer import Authorizer
     from moldau.broker.decision.context import RequestContext
     from moldau.broker.log.directories import LogDirectories
     from moldau.broker.replication.partition import Partition
@@ -89,6 +91,8 @@ class Node:
     """The epoch of the current registration. The server sets it."""
     kraft_version: int = 0
     """The level of the quorum's own protocol: the only feature that no metadata record holds."""
+    authorizer: Authorizer = ALLOW_ALL
+    """Knows the rights of clients. The gates and the handlers ask it."""
     loggers: Loggers | None = None
     """The loggers of the process, whose levels BROKER_LOGGER changes. None: unchangeable."""
     on_follower_caught_up: Callable[[Partition, int], None] = lambda partition, replica_id: None

@@ -122,7 +122,7 @@ def serve_delete(node: Node, request: ApiRequest) -> None:
 
     def answer(response: Response | KafkaError) -> None:
         if isinstance(response, KafkaError):
-            response = OffsetDeleteResponse(error_code=response.code, throttle_time_ms=0, topics=[])
+            response = OffsetDeleteResponse(error_code=response.code, topics=[])
         assert isinstance(response, OffsetDeleteResponse)
         if not response.error_code:
             response.topics = _merged_deletes(unknown, response.topics)

@@ -27,7 +27,7 @@ def serve(node: Node, request: ApiRequest) -> None:
         )
         for topic in message.topics
     ]
-    request.answer(OffsetForLeaderEpochResponse(throttle_time_ms=0, topics=topics))
+    request.answer(OffsetForLeaderEpochResponse(topics=topics))
 
 
 def _end_of(node: Node, topic: str, asked: OffsetForLeaderPartition) -> EpochEndOffset:

@@ -93,3 +93,6 @@ class ApiRequest(Protocol):
 
 
 Handler: TypeAlias = "Callable[[Node, ApiRequest], None]"
+
+Throttle: TypeAlias = "Callable[[ApiRequest, Response], int]"
+"""Returns how many milliseconds the client must wait after this response."""

@@ -2,16 +2,15 @@
 
     SocketServer(..., service=BrokerService(node))
 
-Order of a request: the header is decoded -> context -> handler. `BrokerService.serve` is the gate:
-every request of a client or another broker passes it once, before any handler has run. Checks that
-may reject or delay a request without its message (an authorizer of whole APIs, the throttles)
-belong there, with `request.context`. Checks of the resources that the message names belong in the
-handler, after it has decoded the message, with the same context. For requests that the controller
-decides, the gate is on the controller's node, in the context of the original request
-(`ActiveController.request`).
+Order of a request: the header is decoded -> context -> gate -> handler -> throttle. The gate reads
+the row of the API (`row`): it checks a right on the cluster before the handler runs. Rights on the
+resources that the message names are checked by the handler, item by item (`gate.allowed`). For
+requests that are forwarded to the controller, the gate is on the controller's node, in the context
+of the original request. The throttle is the one place that sets `throttle_time_ms`, when a
+response leaves (`network.Request.answer`).
 
-Invariants: an API is served exactly if it has a handler. A handler that fails affects only its
-response or its connection, and the failure is logged.
+Invariants: an API is served exactly if it has a row that a broker offers. A handler that fails
+affects only its response or its connection, and the failure is logged.
 
 An exception from a handler becomes the response's `error_code` if the API has one for the whole
 request. Otherwise the connection is closed: a response that leaves out the requested parts is worse
@@ -24,9 +23,11 @@ from collections.abc import Mapping
 
 from moldau.broker.api.delayed_answer import end_session
 from moldau.broker.api.error_response import error_response
-from moldau.broker.api.handlers import HANDLERS
+from moldau.broker.api.gate import checked
+from moldau.broker.api.handlers import APIS
 from moldau.broker.api.node import Node
-from moldau.broker.api.request import ApiRequest, Handler, Peer
+from moldau.broker.api.request import ApiRequest, Peer, Throttle
+from moldau.broker.api.row import Api
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import API
@@ -34,14 +35,16 @@ from moldau.protocol.negotiation import supported_versions
 from moldau.protocol.versions import Versions
 
 
-def served_versions(handlers: Mapping[int, Handler] = HANDLERS) -> dict[int, Versions]:
+def served_versions(apis: Mapping[int, Api] = APIS) -> dict[int, Versions]:
     """Return the versions that a broker's listener serves, by API key: the stable versions of each
-    API with a handler.
+    API that brokers offer.
 
     The advertised versions differ in one place, see `moldau.protocol.negotiation`.
     """
     return {
-        key: versions for key, versions in supported_versions("broker").items() if key in handlers
+        key: versions
+        for key, versions in supported_versions("broker").items()
+        if key in apis and apis[key].serve is not None
     }
 
 
@@ -49,19 +52,24 @@ class BrokerService:
     """The service of a broker's listeners; it can serve any number of them. Satisfies
     `moldau.broker.network.Service`."""
 
-    def __init__(self, node: Node, handlers: Mapping[int, Handler] = HANDLERS) -> None:
-        self.served: Mapping[int, Versions] = served_versions(handlers)
+    def __init__(
+        self, node: Node, apis: Mapping[int, Api] = APIS, throttle: Throttle | None = None
+    ) -> None:
+        """`throttle` says how long the client of a request must wait after its response; None if
+        no client has a quota."""
+        self.served: Mapping[int, Versions] = served_versions(apis)
+        self.throttle = throttle
         self._node = node
-        self._handlers = dict(handlers)
+        self._apis = apis
+        self._handlers = {key: checked(apis[key]) for key in self.served}
 
     def opened(self, connection: Peer) -> None:
         """Do nothing: nothing is known about a connection before its first request."""
 
     def serve(self, request: ApiRequest) -> None:
-        """Handle a request of an API and version that are served. This is the gate, see the module:
-        a KafkaError that is raised before the handler runs becomes the answer, too."""
+        """Handle a request of an API and version that are served. A KafkaError of the gate or of
+        the handler becomes the answer."""
         try:
-            # There are no checks here yet, so a produce and a fetch make no context.
             self._handlers[request.arrival.key](self._node, request)
         except MalformedMessage:
             raise
@@ -76,7 +84,12 @@ class BrokerService:
         end_session(connection, self._node.replicas.purgatory)
 
     def _refuse(self, request: ApiRequest, error: KafkaError) -> None:
-        response = error_response(request.arrival.key, request.arrival.version, error)
+        key, version = request.arrival.key, request.arrival.version
+        row = self._apis[key]
+        if row.refuse is None:
+            response = error_response(key, version, error)
+        else:
+            response = row.refuse(request.decode(), version, error)
         if response is None:
             request.connection.close()
         else:

@@ -35,16 +35,11 @@ if TYPE_CHECKING:
 _DELETION_DISABLED_SINCE: Final = 3
 
 
-def serve_create_topics(node: Node, request: ApiRequest) -> None:
-    """Forward the request to the controller."""
-    message = cast(CreateTopicsRequest, request.decode())
-    forward(node, request, message, lambda error: refuse_topics(message, error), message.timeout_ms)
-
-
-def refuse_topics(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+def refuse_topics(
+    request: CreateTopicsRequest, version: int, error: KafkaError
+) -> CreateTopicsResponse:
     """Return the response for the case that no topic was created."""
     return CreateTopicsResponse(
-        throttle_time_ms=0,
         topics=[
             CreatableTopicResult(name=name, error_code=error.code, error_message=error.reason)
             for name in dict.fromkeys(each.name for each in request.topics)
@@ -56,11 +51,10 @@ def serve_delete_topics(node: Node, request: ApiRequest) -> None:
     """Forward the request to the controller, unless the settings forbid the deletion of topics."""
     message = cast(DeleteTopicsRequest, request.decode())
     if not node.settings[creation.delete_topic_enable]:
-        request.answer(refuse_deletion(message, deletion_is_disabled(request.arrival.version)))
+        version = request.arrival.version
+        request.answer(refuse_deletion(message, version, deletion_is_disabled(version)))
         return
-    forward(
-        node, request, message, lambda error: refuse_deletion(message, error), message.timeout_ms
-    )
+    forward(node, request, message, refuse_deletion)
 
 
 def deletion_is_disabled(version: int) -> KafkaError:
@@ -72,11 +66,12 @@ def deletion_is_disabled(version: int) -> KafkaError:
     )
 
 
-def refuse_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsResponse:
+def refuse_deletion(
+    request: DeleteTopicsRequest, version: int, error: KafkaError
+) -> DeleteTopicsResponse:
     """Return the response for the case that no topic was deleted."""
     named = [(name, ZERO_UUID) for name in request.topic_names]
     return DeleteTopicsResponse(
-        throttle_time_ms=0,
         responses=[
             DeletableTopicResult(
                 name=name, topic_id=topic_id, error_code=error.code, error_message=error.reason
@@ -88,20 +83,11 @@ def refuse_deletion(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTo
     )
 
 
-def serve_create_partitions(node: Node, request: ApiRequest) -> None:
-    """Forward the request to the controller."""
-    message = cast(CreatePartitionsRequest, request.decode())
-    forward(
-        node, request, message, lambda error: refuse_partitions(message, error), message.timeout_ms
-    )
-
-
 def refuse_partitions(
-    request: CreatePartitionsRequest, error: KafkaError
+    request: CreatePartitionsRequest, version: int, error: KafkaError
 ) -> CreatePartitionsResponse:
     """Return the response for the case that no partition was added."""
     return CreatePartitionsResponse(
-        throttle_time_ms=0,
         results=[
             CreatePartitionsTopicResult(
                 name=name, error_code=error.code, error_message=error.reason

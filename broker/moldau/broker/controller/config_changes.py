@@ -122,13 +122,13 @@ def _change_of(config: replacing.AlterableConfig | changing.AlterableConfig) -> 
 def incremental_response(verdicts: Verdicts) -> changing.IncrementalAlterConfigsResponse:
     """Return the response of IncrementalAlterConfigs."""
     rows = _rows(changing.AlterConfigsResourceResponse, verdicts)
-    return changing.IncrementalAlterConfigsResponse(throttle_time_ms=0, responses=rows)
+    return changing.IncrementalAlterConfigsResponse(responses=rows)
 
 
 def replacing_response(verdicts: Verdicts) -> replacing.AlterConfigsResponse:
     """Return the response of AlterConfigs."""
     rows = _rows(replacing.AlterConfigsResourceResponse, verdicts)
-    return replacing.AlterConfigsResponse(throttle_time_ms=0, responses=rows)
+    return replacing.AlterConfigsResponse(responses=rows)
 
 
 def _rows(row: Callable[..., R], verdicts: Verdicts) -> list[R]:
@@ -153,10 +153,9 @@ def list_config_resources(
         wanted = [ResourceType.CLIENT_METRICS]
     if any(each not in _LISTED_TYPES for each in wanted):
         return ListConfigResourcesResponse(
-            throttle_time_ms=0, error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[]
+            error_code=ErrorCode.UNSUPPORTED_VERSION, config_resources=[]
         )
     return ListConfigResourcesResponse(
-        throttle_time_ms=0,
         error_code=ErrorCode.NONE,
         config_resources=[
             ConfigResource(resource_name=name, resource_type=kind)

@@ -66,9 +66,7 @@ def assign_replicas_to_dirs(
         directories.append(
             AssignReplicasToDirsResponseDirectoryData(id=directory.id, topics=topics)
         )
-    response = AssignReplicasToDirsResponse(
-        throttle_time_ms=0, error_code=ErrorCode.NONE, directories=directories
-    )
+    response = AssignReplicasToDirsResponse(error_code=ErrorCode.NONE, directories=directories)
     return Outcome(tuple(records.values()), response)
 
 
@@ -113,5 +111,5 @@ def _assign(
 
 
 def _refusal(code: ErrorCode) -> Outcome[AssignReplicasToDirsResponse]:
-    response = AssignReplicasToDirsResponse(throttle_time_ms=0, error_code=code, directories=[])
+    response = AssignReplicasToDirsResponse(error_code=code, directories=[])
     return Outcome((), response)

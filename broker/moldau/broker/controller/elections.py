@@ -158,7 +158,7 @@ def elect_leaders(
     code = ErrorCode.NONE if election is not None else ErrorCode.INVALID_REQUEST
     return Outcome(
         tuple(records),
-        ElectLeadersResponse(throttle_time_ms=0, error_code=code, replica_election_results=results),
+        ElectLeadersResponse(error_code=code, replica_election_results=results),
     )
 
 

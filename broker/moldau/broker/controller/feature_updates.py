@@ -66,7 +66,6 @@ def update_features(
         return Outcome(
             (),
             UpdateFeaturesResponse(
-                throttle_time_ms=0,
                 error_code=error.code,
                 error_message=f"no feature was updated: {error.reason}",
             ),
@@ -79,9 +78,7 @@ def update_features(
         ]
     return Outcome(
         () if request.validate_only else tuple(records),
-        UpdateFeaturesResponse(
-            throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, results=results
-        ),
+        UpdateFeaturesResponse(error_code=ErrorCode.NONE, error_message=None, results=results),
     )
 
 

@@ -38,7 +38,7 @@ def alter_partition(
     broker = image.brokers.by_id.get(request.broker_id)
     if broker is None or broker.broker_epoch != request.broker_epoch:
         code = ErrorCode.STALE_BROKER_EPOCH
-        response = AlterPartitionResponse(throttle_time_ms=0, error_code=code, topics=[])
+        response = AlterPartitionResponse(error_code=code, topics=[])
         return Outcome((), response)
     records: list[PartitionChangeRecord] = []
     topics: list[AlterPartitionResponseTopicData] = []
@@ -53,7 +53,7 @@ def alter_partition(
         topics.append(
             AlterPartitionResponseTopicData(topic_id=asked_topic.topic_id, partitions=rows)
         )
-    response = AlterPartitionResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, topics=topics)
+    response = AlterPartitionResponse(error_code=ErrorCode.NONE, topics=topics)
     return Outcome(tuple(records), response)
 
 

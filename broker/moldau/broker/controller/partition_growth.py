@@ -57,7 +57,7 @@ def create_partitions(
     )
     return Outcome(
         () if request.validate_only else tuple(records),
-        CreatePartitionsResponse(throttle_time_ms=0, results=results),
+        CreatePartitionsResponse(results=results),
     )
 
 

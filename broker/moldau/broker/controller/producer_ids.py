@@ -77,7 +77,6 @@ def allocate_producer_ids(
     return Outcome(
         (record,),
         AllocateProducerIdsResponse(
-            throttle_time_ms=0,
             error_code=ErrorCode.NONE,
             producer_id_start=first,
             producer_id_len=BLOCK_IDS,
@@ -86,6 +85,4 @@ def allocate_producer_ids(
 
 
 def _refusal(code: ErrorCode) -> AllocateProducerIdsResponse:
-    return AllocateProducerIdsResponse(
-        throttle_time_ms=0, error_code=code, producer_id_start=0, producer_id_len=0
-    )
+    return AllocateProducerIdsResponse(error_code=code, producer_id_start=0, producer_id_len=0)

@@ -71,7 +71,6 @@ def alter_reassignments(
         topics.append(ReassignableTopicResponse(name=asked_topic.name, partitions=rows))
     check_record_count(records)
     response = AlterPartitionReassignmentsResponse(
-        throttle_time_ms=0,
         allow_replication_factor_change=may_grow,
         error_code=ErrorCode.NONE,
         error_message=None if topics else "",
@@ -143,7 +142,7 @@ def list_reassignments(
         if moving:
             topics.append(OngoingTopicReassignment(name=topic.name, partitions=moving))
     return ListPartitionReassignmentsResponse(
-        throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None, topics=topics
+        error_code=ErrorCode.NONE, error_message=None, topics=topics
     )
 
 

@@ -100,7 +100,7 @@ def register_broker(
     try:
         before = _check_registration(image, rules, request, contact)
     except KafkaError as error:
-        return Outcome((), BrokerRegistrationResponse(throttle_time_ms=0, error_code=error.code))
+        return Outcome((), BrokerRegistrationResponse(error_code=error.code))
     records: list[MetadataRecord] = []
     if before is not None and before.incarnation_id == request.incarnation_id:
         broker_epoch = before.broker_epoch
@@ -116,9 +116,7 @@ def register_broker(
     records.append(_register_record(image, request, broker_epoch, (is_fenced, is_stopping)))
     return Outcome(
         tuple(records),
-        BrokerRegistrationResponse(
-            throttle_time_ms=0, error_code=ErrorCode.NONE, broker_epoch=broker_epoch
-        ),
+        BrokerRegistrationResponse(error_code=ErrorCode.NONE, broker_epoch=broker_epoch),
     )
 
 
@@ -228,7 +226,6 @@ def heartbeat(
         return Outcome(
             (),
             BrokerHeartbeatResponse(
-                throttle_time_ms=0,
                 error_code=ErrorCode.STALE_BROKER_EPOCH,
                 should_shut_down=False,
             ),
@@ -243,7 +240,6 @@ def heartbeat(
     return Outcome(
         tuple(records),
         BrokerHeartbeatResponse(
-            throttle_time_ms=0,
             error_code=ErrorCode.NONE,
             is_caught_up=is_caught_up,
             is_fenced=wanted in (BrokerState.FENCED, BrokerState.STOPPED),
@@ -338,7 +334,6 @@ def unregister_broker(
         return Outcome(
             (),
             UnregisterBrokerResponse(
-                throttle_time_ms=0,
                 error_code=ErrorCode.BROKER_ID_NOT_REGISTERED,
                 error_message=f"broker {request.broker_id} is not registered",
             ),
@@ -349,7 +344,7 @@ def unregister_broker(
     ]
     return Outcome(
         tuple(records),
-        UnregisterBrokerResponse(throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=""),
+        UnregisterBrokerResponse(error_code=ErrorCode.NONE, error_message=""),
     )
 
 
@@ -379,7 +374,5 @@ def register_controller(
     )
     return Outcome(
         (record,),
-        ControllerRegistrationResponse(
-            throttle_time_ms=0, error_code=ErrorCode.NONE, error_message=None
-        ),
+        ControllerRegistrationResponse(error_code=ErrorCode.NONE, error_message=None),
     )

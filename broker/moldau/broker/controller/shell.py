@@ -72,10 +72,10 @@ def voter_answer(request: VoterChange, error: KafkaError | None) -> Response:
     code = ErrorCode.NONE if error is None else error.code
     reason = None if error is None else error.reason or error.code.message
     if isinstance(request, AddRaftVoterRequest):
-        return AddRaftVoterResponse(throttle_time_ms=0, error_code=code, error_message=reason)
+        return AddRaftVoterResponse(error_code=code, error_message=reason)
     if isinstance(request, RemoveRaftVoterRequest):
-        return RemoveRaftVoterResponse(throttle_time_ms=0, error_code=code, error_message=reason)
-    return UpdateRaftVoterResponse(throttle_time_ms=0, error_code=code)
+        return RemoveRaftVoterResponse(error_code=code, error_message=reason)
+    return UpdateRaftVoterResponse(error_code=code)
 
 
 @dataclass(frozen=True, slots=True)

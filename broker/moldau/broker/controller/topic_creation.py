@@ -66,7 +66,7 @@ def create_topics(
     results.extend(_failure(name, repeated) for name, times in named.items() if times > 1)
     return Outcome(
         () if request.validate_only else tuple(records),
-        CreateTopicsResponse(throttle_time_ms=0, topics=results),
+        CreateTopicsResponse(topics=results),
     )
 
 

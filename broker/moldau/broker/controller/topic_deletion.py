@@ -40,7 +40,7 @@ def delete_topics(image: Image, request: DeleteTopicsRequest) -> Outcome[DeleteT
             records.append(RemoveTopicRecord(topic_id=result.topic_id))
         results.append(result)
     check_record_count(records)
-    return Outcome(tuple(records), DeleteTopicsResponse(throttle_time_ms=0, responses=results))
+    return Outcome(tuple(records), DeleteTopicsResponse(responses=results))
 
 
 def _meaning(image: Image, wanted: DeleteTopicState) -> tuple[str | None, Uuid]:

@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 IN_LINE = 1
 BUSY = 2
 MEMORY = 4
-_NAMES = {IN_LINE: "in_line", BUSY: "busy", MEMORY: "memory"}
+THROTTLED = 8
+_NAMES = {IN_LINE: "in_line", BUSY: "busy", MEMORY: "memory", THROTTLED: "throttled"}
 
 
 class Holds:

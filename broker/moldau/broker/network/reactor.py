@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from moldau.broker.network.holds import THROTTLED
 from moldau.broker.network.idle import IdleWheel
 from moldau.broker.network.memory import RequestMemory
 from moldau.logging.gathering import Gathering
@@ -61,6 +62,7 @@ class Reactor:
         self._wheel: IdleWheel[Connection] = IdleWheel(self._tick_seconds)
         self._timer: asyncio.TimerHandle | None = None
         self._woken: list[Connection] = []
+        self._muted: dict[Connection, float] = {}
         self.connections: dict[Connection, None] = {}
         self.on_empty: Callable[[], object] | None = None
 
@@ -130,6 +132,28 @@ class Reactor:
     def wait_no_more(self, fileno: int) -> None:
         """Stop waiting. Do nothing if there is no callback."""
         self._loop.remove_writer(fileno)
+
+    # Throttling
+
+    def mute(self, connection: Connection, seconds: float) -> None:
+        """Read and serve nothing of the connection for a while, because its client is over a quota.
+        Responses leave. Of two such times, the later end counts."""
+        until = self._clock.monotonic() + seconds
+        known = self._muted.get(connection)
+        self._muted[connection] = until if known is None else max(until, known)
+        if known is None:
+            connection.holds.hold(THROTTLED, self.metrics)
+            self._loop.call_later(seconds, self._unmute, connection)
+
+    def _unmute(self, connection: Connection) -> None:
+        left = self._muted[connection] - self._clock.monotonic()
+        if left > 0 and not connection.is_lost:
+            self._loop.call_later(left, self._unmute, connection)
+            return
+        del self._muted[connection]
+        connection.holds.let_go(THROTTLED)
+        if not connection.is_lost:
+            connection.wake()
 
     # Time
 

@@ -16,8 +16,8 @@ called.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from moldau.broker.decision.context import RequestContext, shown_host
 from moldau.protocol.connection import Arrival
@@ -28,6 +28,9 @@ if TYPE_CHECKING:
     from moldau.protocol.declare import Request as Message
     from moldau.protocol.declare import Response
     from moldau.protocol.versions import Versions
+
+
+Throttle: TypeAlias = "Callable[[Request, Response], int]"
 
 
 class Request(Arrival):
@@ -83,6 +86,8 @@ class Request(Arrival):
         """Send the response, after the responses to earlier requests."""
         connection = self.connection
         if not connection.is_lost:
+            if connection.throttle is not None:
+                self._throttle(response)
             connection.send(connection.protocol.answer(self, response))
         self.body = None
         if self._kept_bytes:
@@ -102,6 +107,16 @@ class Request(Arrival):
         if not self._kept_bytes:
             self.body = None
 
+    def _throttle(self, response: Response) -> None:
+        """Tell the client how long to wait, and read nothing from it meanwhile: an old client, or
+        a hostile one, does not wait by itself."""
+        connection = self.connection
+        assert connection.throttle is not None
+        wait_ms = connection.throttle(self, response)
+        if wait_ms > 0:
+            response.throttle_time_ms = wait_ms  # type: ignore[attr-defined] # the common field
+            connection.acceptor.reactor.mute(connection, wait_ms / 1000)
+
     def _give_back(self) -> None:
         self.connection.share.give_back(self._kept_bytes)
         self._kept_bytes = 0
@@ -116,6 +131,12 @@ class Service(Protocol):
     @property
     def served(self) -> Mapping[int, Versions]:
         """The supported versions by API key. A request with any other key closes the connection."""
+        ...
+
+    @property
+    def throttle(self) -> Throttle | None:
+        """Called before each response is sent. Returns for how many milliseconds the client is to
+        be throttled; 0 if it is within its quotas. None: there are no quotas."""
         ...
 
     def opened(self, connection: Connection) -> None:

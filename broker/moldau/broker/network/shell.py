@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from moldau.broker.decision.context import ANONYMOUS, Principal
-from moldau.broker.network.holds import BUSY, IN_LINE, MEMORY, Holds
+from moldau.broker.network.holds import BUSY, IN_LINE, MEMORY, THROTTLED, Holds
 from moldau.broker.network.idle import NO_SLOT
 from moldau.broker.network.outbox import Part
 from moldau.broker.network.reason import Reason
@@ -42,7 +42,6 @@ class Connection(asyncio.BufferedProtocol):
 
     __slots__ = (
         "__weakref__",
-        "_holds",
         "_in_flight_max",
         "_in_turn",
         "_is_draining",
@@ -58,6 +57,7 @@ class Connection(asyncio.BufferedProtocol):
         "acceptor",
         "address",
         "frames",
+        "holds",
         "idle_slot",
         "is_admitted",
         "is_ending",
@@ -70,6 +70,7 @@ class Connection(asyncio.BufferedProtocol):
         "protocol",
         "session",
         "share",
+        "throttle",
     )
 
     def __init__(self, acceptor: Acceptor) -> None:
@@ -82,10 +83,10 @@ class Connection(asyncio.BufferedProtocol):
             acceptor.reactor.buffer, acceptor.options.request_bytes_max, acceptor.reactor.tenancy
         )
         self._sender = Sender(
-            acceptor.reactor, acceptor.metrics.sent_bytes, acceptor.chunk_bytes(), self._wake
+            acceptor.reactor, acceptor.metrics.sent_bytes, acceptor.chunk_bytes(), self.wake
         )
         self._transport: asyncio.Transport | None = None
-        self._holds = Holds()
+        self.holds = Holds()
         self.share = RequestShare(acceptor.reactor)
         self._unsent_before = 0
         self._in_flight_max = acceptor.in_flight_max()
@@ -94,6 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_woken = False
         self._reason: Reason | None = None
         self.protocol = ServerConnection(acceptor.service.served, Request)
+        self.throttle = acceptor.service.throttle
         self.listener = acceptor.options.name
         self.address = ""
         self.peer_port = 0
@@ -117,7 +119,7 @@ class Connection(asyncio.BufferedProtocol):
         if self.is_ending:
             return
         self.is_ending = True
-        self._holds.end()
+        self.holds.end()
         self._reason = reason
         self.share.forget_requests(self)
         if not self._in_turn:
@@ -126,7 +128,7 @@ class Connection(asyncio.BufferedProtocol):
     def abort(self, reason: Reason) -> None:
         """Close at once. Unsent bytes are lost."""
         self.is_ending = True
-        self._holds.end()
+        self.holds.end()
         self._reason = self._reason or reason
         self._sender.outbox.clear()
         if self._transport is not None:
@@ -147,14 +149,14 @@ class Connection(asyncio.BufferedProtocol):
         if outbox.held_bytes > self._reactor.options.unsent_bytes_max:
             self.cut_off_unread()
         elif not self._is_woken:
-            self._wake()
+            self.wake()
 
     # Called by the transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Prepare the open connection. The acceptor decides whether to admit it."""
         self._transport = cast(asyncio.Transport, transport)
-        self._holds.start(self._transport)
+        self.holds.start(self._transport)
         self.acceptor.prepare(self._transport)
         self._sender.start(self._transport, self.acceptor.open_direct)
         peer = transport.get_extra_info("peername")
@@ -172,7 +174,7 @@ class Connection(asyncio.BufferedProtocol):
         self._received_bytes.value += nbytes
         if self._reason is not None:
             return
-        holds, share = self._holds, self.share
+        holds, share = self.holds, self.share
         unfinished = share.unfinished_bytes + nbytes
         sender, unanswered = self._sender, self.protocol.unanswered
         outbox, unsent_max = sender.outbox, self._reactor.options.unsent_bytes_pause
@@ -210,13 +212,13 @@ class Connection(asyncio.BufferedProtocol):
         """Continue writing in the next turn, not now: the transport is in the middle of sending."""
         self._sender.is_blocked = False
         self.last_active = self._reactor.now
-        self._wake()
+        self.wake()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Release everything: the connection has ended."""
         self.is_lost = self.is_ending = True
         self._sender.stop()
-        self._holds.stop()
+        self.holds.stop()
         self.share.end(self)
         self.acceptor.lost(self, self._reason or Reason.PEER)
         self._transport = None
@@ -225,14 +227,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def wait_in_line(self) -> None:
         """Wait for admission: nothing is read."""
-        self._holds.hold(IN_LINE, self._reactor.metrics)
+        self.holds.hold(IN_LINE, self._reactor.metrics)
 
     def enter(self) -> None:
         """Start to serve the connection, which is admitted."""
         self._service.opened(self)
-        self._holds.let_go(IN_LINE)
+        self.holds.let_go(IN_LINE)
         if self.share.aside:
-            self._wake()
+            self.wake()
 
     def take_turn(self) -> None:
         """Write responses, serve the frames put aside, and continue reading if possible."""
@@ -254,7 +256,7 @@ class Connection(asyncio.BufferedProtocol):
         sent."""
         if self.protocol.waiting:
             self._is_draining = True
-            self._holds.hold(BUSY, self._reactor.metrics)
+            self.holds.hold(BUSY, self._reactor.metrics)
             self.share.forget_requests(self)
         else:
             self.close(Reason.STOPPED)
@@ -293,12 +295,12 @@ class Connection(asyncio.BufferedProtocol):
 
     def on_memory(self) -> None:
         """Continue reading: there is memory for the rest of the request."""
-        self._holds.let_go(MEMORY)
+        self.holds.let_go(MEMORY)
 
     def on_shortage(self, since: float) -> None:
         """Abort the connection if it has received nothing since the given time: others wait for its
         memory."""
-        if self.last_active <= since and not self._holds.bits:
+        if self.last_active <= since and not self.holds.bits:
             self._cut_off("memory is short and a request does not end", Reason.STALLED_REQUEST)
 
     # Serving.
@@ -355,7 +357,7 @@ class Connection(asyncio.BufferedProtocol):
         read."""
         return (
             self._sender.is_blocked
-            or self._holds.bits & IN_LINE != 0
+            or self.holds.bits & (IN_LINE | THROTTLED) != 0
             or len(self.protocol.unanswered) >= self._in_flight_max
             or self._sender.outbox.size >= self._reactor.options.unsent_bytes_pause
             or self._is_draining
@@ -366,7 +368,7 @@ class Connection(asyncio.BufferedProtocol):
         aside, nothing unsent, and room for another request in progress."""
         sender = self._sender
         return not (
-            self._holds.bits
+            self.holds.bits
             or sender.is_blocked
             or sender.outbox.size
             or self.share.aside
@@ -378,7 +380,7 @@ class Connection(asyncio.BufferedProtocol):
     def _ask_for_memory(self) -> None:
         """Stop reading if memory is short and others must finish their requests first."""
         if self.share.must_stop(self):
-            self._holds.hold(MEMORY, self._reactor.metrics)
+            self.holds.hold(MEMORY, self._reactor.metrics)
 
     def _end_turn(self) -> None:
         if self._sender.outbox.size or self.is_ending:
@@ -387,16 +389,17 @@ class Connection(asyncio.BufferedProtocol):
             return
         if self.share.aside and not self._is_busy():
             # The write made room at once. Other connections have their turn first.
-            self._wake()
+            self.wake()
         self._consider_reading()
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Take a turn soon."""
         if not self._is_woken:
             self._is_woken = True
             self._reactor.wake(self)
 
     def _consider_reading(self) -> None:
-        holds = self._holds
+        holds = self.holds
         if holds.bits & IN_LINE:
             # uvloop starts to read after `connection_made`, even if reading was paused there.
             holds.pause()
@@ -408,7 +411,7 @@ class Connection(asyncio.BufferedProtocol):
                 holds.bits &= ~MEMORY
         elif holds.bits & BUSY:
             self._ask_for_memory()
-            self._holds.let_go(BUSY)
+            self.holds.let_go(BUSY)
 
     def _flush(self) -> None:
         """Write what can be written. Close an ending connection that has nothing left to write."""
@@ -424,7 +427,7 @@ class Connection(asyncio.BufferedProtocol):
             if self.is_ending and self._transport is not None:
                 self._transport.close()
         elif not sender.is_blocked:
-            self._wake()
+            self.wake()
 
     def _cut_off(self, event: str, reason: Reason) -> None:
         self._reactor.warn(event, unsent_bytes=self._sender.unsent_bytes, **self._facts())

@@ -525,7 +525,7 @@ class RaftNode:
             self._check_alive()
             ask, row = wire.fetch_ask_of(request, version, self._terms.cluster_id)
         except KafkaError as error:
-            on_response(FetchResponse(throttle_time_ms=0, error_code=error.code, responses=[]))
+            on_response(FetchResponse(error_code=error.code, responses=[]))
             return
         verdict = self._judge(ask)
         bytes_max = min(row.partition_max_bytes, request.max_bytes)
@@ -608,7 +608,7 @@ class RaftNode:
                 size, piece = self.quorum.read_snapshot_piece(asked, row.position, bytes_max)
         except (KafkaError, IndexError, OSError):
             code = ErrorCode.INVALID_REQUEST
-            on_response(FetchSnapshotResponse(throttle_time_ms=0, error_code=code, topics=[]))
+            on_response(FetchSnapshotResponse(error_code=code, topics=[]))
             return
         epoch_answer = EpochAnswer(error, self.core.epoch, self.core.leader_id)
         on_response(wire.snapshot_response(epoch_answer, asked, size, (row.position, piece)))

@@ -241,7 +241,7 @@ def fetch_response(
             end_offset=verdict.snapshot.end_offset, epoch=verdict.snapshot.epoch
         )
     topic = fetch.FetchableTopicResponse(topic=TOPIC, topic_id=METADATA_TOPIC_ID, partitions=[data])
-    response = fetch.FetchResponse(throttle_time_ms=0, responses=[topic])
+    response = fetch.FetchResponse(responses=[topic])
     if leader_at is not None:
         host, port = leader_at
         response.node_endpoints = [fetch.NodeEndpoint(node_id=told.leader_id, host=host, port=port)]
@@ -305,9 +305,7 @@ def snapshot_response(
         unaligned_records=piece[1],
     )
     topic = fetch_snapshot.FetchSnapshotResponseTopicSnapshot(name=TOPIC, partitions=[row])
-    return fetch_snapshot.FetchSnapshotResponse(
-        throttle_time_ms=0, error_code=ErrorCode.NONE, topics=[topic]
-    )
+    return fetch_snapshot.FetchSnapshotResponse(error_code=ErrorCode.NONE, topics=[topic])
 
 
 def _check_cluster(told: str | None, cluster_id: str) -> None:

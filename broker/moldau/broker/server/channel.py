@@ -23,10 +23,12 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
+from moldau.broker.api.gate import check_decision
 from moldau.broker.api.node import Undecided
 from moldau.broker.controller.metadata_batches import decode_records, snapshot_batches
 from moldau.broker.controller.shell import ActiveController, Observer, OnAnswer
 from moldau.broker.controller.storage import read_bootstrap
+from moldau.broker.decision.authorizer import ALLOW_ALL
 from moldau.broker.decision.context import of_node
 from moldau.broker.log.meta_properties import read_meta_properties
 from moldau.broker.log.open_files import advice, may_pass
@@ -47,6 +49,7 @@ from moldau.protocol.messages.update_raft_voter import (
 
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
+    from moldau.broker.decision.authorizer import Authorizer
     from moldau.broker.decision.context import RequestContext
     from moldau.broker.server.controller_config import ControllerConfig
     from moldau.broker.server.outside import Outside
@@ -89,6 +92,8 @@ class LocalController:
         self._active: ActiveController | None = None
         self._raft: RaftNode | None = None
         self._outside: Outside | None = None
+        self.authorizer: Authorizer = ALLOW_ALL
+        """Knows the rights of clients whose requests are decided here."""
         self.is_broker_up = False
         """Whether the broker in this process is registered."""
         self._is_closed = False
@@ -253,7 +258,7 @@ class LocalController:
         `Undecided`."""
         leader_id = self.raft.core.leader_id
         if self._active is not None:
-            self._active.request(request, context, on_answer)
+            decide(self, request, context, on_answer)
         elif self._is_closed or leader_id in (NOBODY, self._controller_config.membership.node_id):
             on_answer(Undecided())
         else:
@@ -498,3 +503,18 @@ class LocalController:
             directory=self._controller_config.directory,
             error=str(error),
         )
+
+
+def decide(
+    controller: LocalController, request: Request, context: RequestContext, on_answer: OnAnswer
+) -> None:
+    """Let the active controller on this node decide. This is the gate of decisions: every request
+    passes it, forwarded or not, in the context of its original client."""
+    active = controller.active
+    assert active is not None, "this node does not lead the quorum"
+    try:
+        check_decision(type(request), controller.authorizer, context)
+    except KafkaError as error:
+        on_answer(error)
+    else:
+        active.request(request, context, on_answer)

@@ -17,6 +17,7 @@ from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.api.describe_configs import ConfigView
 from moldau.broker.controller.levels import SUPPORTED
 from moldau.broker.decision.context import of_node
 from moldau.broker.log.directory import LogDirectory
@@ -27,7 +28,7 @@ from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.controller_service import ControllerService
 from moldau.broker.server.lifecycle import CONTROLLER_VERSION, Identity, Lifecycle
 from moldau.broker.server.options import network_options
-from moldau.broker.server.publishing import Publisher
+from moldau.broker.server.publishing import Publisher, with_dynamic
 from moldau.broker.server.shell import LOGGER, Address, bind_listener
 from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.server.waiting import until_first
@@ -162,7 +163,9 @@ class ControllerNode:
         options = network_options(settings, {})
         self._sockets = sockets = SocketServer(self._runtime, options, self._metrics, log)
         features = {name: Versions(*levels) for name, levels in SUPPORTED.items()}
-        service = ControllerService(controller, features, lambda: self.image, self._log)
+        service = ControllerService(
+            controller, features, lambda: self.image, self._config_view, self._log
+        )
         bound = {
             each.name: await bind_listener(settings, sockets, each, listeners, service)
             for each in listeners.of_controller
@@ -171,6 +174,11 @@ class ControllerNode:
             each.name: Address(each.host or host_name, each.port or bound[each.name])
             for each in listeners.advertised_controller
         }
+
+    def _config_view(self) -> ConfigView:
+        node_id, image = self._node_id, self.image
+        settings = with_dynamic(self._settings, image, node_id)
+        return ConfigView(image, settings, node_id, self._loggers)
 
     async def _caught_up(self, controller: LocalController) -> None:
         """Wait until this node knows the cluster's metadata, which needs a majority of voters."""

@@ -3,12 +3,13 @@
 Other voters vote and fetch here. Brokers register, send heartbeats and request changes. A client's
 request to a broker comes in an Envelope (KIP-590).
 
-Order of a request: decode -> context -> the active controller. The context is that of the
-connection, or of the original request in an envelope. Requests of the broker in the same process do
-not come through here: both ways meet in `ActiveController.request`, which is the gate for an
-authorizer of decisions.
+Order of a request: gate -> decode -> the active controller. The gate reads the row of the API, in
+the context of the connection. An envelope passes it as what it is, a request between nodes, and the
+request in it once more, in the context of the original client (`channel.decide`, where
+requests of the broker in the same process come in, too).
 
-Invariants: an API is served exactly if it has a row here. A node that does not lead the quorum
+Invariants: an API is served exactly if its row names the controllers' listeners. Only what brokers
+forward is taken out of an envelope. A node that does not lead the quorum
 answers NOT_CONTROLLER, which promises that nothing was decided. If leadership is lost during a
 decision, its outcome is unknown and the answer is REQUEST_TIMED_OUT.
 """
@@ -20,11 +21,16 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.api_versions import finalized
 from moldau.broker.api.cluster import Controllers, answer_of_controllers
-from moldau.broker.api.error_response import error_response
+from moldau.broker.api.describe_configs import answer as describe_configs
+from moldau.broker.api.forwarding import timeout_of
+from moldau.broker.api.handlers import APIS
+from moldau.broker.decision.authorizer import REFUSALS, check_cluster
 from moldau.broker.raft import wire
+from moldau.broker.server.channel import decide
 from moldau.broker.server.envelope import context_of
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.acl_operations import AclResource
 from moldau.protocol.api_versions import Welcome
 from moldau.protocol.connection import ServerConnection
 from moldau.protocol.declare import Request as Message
@@ -32,12 +38,15 @@ from moldau.protocol.declare import Response
 from moldau.protocol.messages import API
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
 from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
+from moldau.protocol.messages.describe_configs import DescribeConfigsRequest
 from moldau.protocol.messages.envelope import EnvelopeRequest, EnvelopeResponse
 from moldau.protocol.messages.fetch import FetchRequest
 from moldau.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from moldau.protocol.negotiation import advertised_versions, supported_versions
 
 if TYPE_CHECKING:
+    from moldau.broker.api.describe_configs import ConfigView
+    from moldau.broker.api.node import OnAnswer
     from moldau.broker.api.request import ApiRequest, Peer
     from moldau.broker.controller.image import Image
     from moldau.broker.decision.context import RequestContext
@@ -48,14 +57,13 @@ if TYPE_CHECKING:
 _SIZE_BYTES: Final = 4
 _FETCH: Final = 1
 _API_VERSIONS: Final = 18
+_DESCRIBE_CONFIGS: Final = 32
 _RAFT: Final = (52, 53, 54)
-_FETCH_SNAPSHOT: Final = 59
 _ENVELOPE: Final = 58
+_FETCH_SNAPSHOT: Final = 59
 _DESCRIBE_CLUSTER: Final = 60
-_DECIDED: Final = (55, 56, 62, 63, 64, 67, 70, 73, 80, 81, 82)
-"""Requests of brokers that the active controller decides."""
-_FORWARDED: Final = (19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 74, 80, 81)
-"""Requests of a broker's clients, forwarded in an envelope."""
+_REFUSED_RIGHTS: Final = frozenset(REFUSALS.values())
+"""Errors of the original client. Those of the broker that forwarded are the envelope's own."""
 
 
 class ControllerService:
@@ -66,19 +74,21 @@ class ControllerService:
         controller: LocalController,
         features: Mapping[str, Versions],
         image: Callable[[], Image],
+        config_view: Callable[[], ConfigView],
         log: Logger,
     ) -> None:
-        """`image` returns the metadata published to this node."""
-        asked = (_API_VERSIONS, _DESCRIBE_CLUSTER)
-        keys = {_FETCH, *asked, *_RAFT, _FETCH_SNAPSHOT, _ENVELOPE, *_DECIDED}
+        """`image` returns the metadata published to this node, `config_view` its settings with that
+        metadata."""
+        keys = {key for key, row in APIS.items() if "controller" in row.listeners}
         supported = supported_versions("controller")
         self.served: Mapping[int, Versions] = {
             key: versions for key, versions in supported.items() if key in keys
         }
+        self.throttle = None
         self._forwarded = {
             key: versions
             for key, versions in supported_versions("broker").items()
-            if key in _FORWARDED
+            if key in APIS and APIS[key].is_forwarded
         }
         advertised = advertised_versions("controller")
         self._welcome = Welcome(
@@ -86,6 +96,7 @@ class ControllerService:
         )
         self._controller = controller
         self._image = image
+        self._config_view = config_view
         self._log = log
 
     def opened(self, connection: Peer) -> None:
@@ -101,6 +112,8 @@ class ControllerService:
         key, version = request.arrival.key, request.arrival.version
         raft = self._controller.raft
         try:
+            if not self._passes(request):
+                return
             if key == _FETCH:
                 fetch = cast(FetchRequest, request.decode())
                 request.connection.session = fetch.replica_state.replica_id
@@ -113,6 +126,9 @@ class ControllerService:
                 self._serve_versions(request)
             elif key == _DESCRIBE_CLUSTER:
                 self._serve_cluster(request)
+            elif key == _DESCRIBE_CONFIGS:
+                message = cast(DescribeConfigsRequest, request.decode())
+                request.answer(describe_configs(self._config_view(), message))
             elif key == _ENVELOPE:
                 request.keep()
                 self._serve_envelope(request)
@@ -124,6 +140,29 @@ class ControllerService:
         except Exception as error:
             self._log.failure("request failed", error, api=API[key].name, version=version)
             request.connection.close()
+
+    def _passes(self, request: ApiRequest) -> bool:
+        """Check what nodes send each other. Refuse the request if the client is no node."""
+        authorizer = self._controller.authorizer
+        if authorizer.allows_all:
+            return True
+        key, version = request.arrival.key, request.arrival.version
+        row = APIS[key]
+        right = row.right_on(AclResource.CLUSTER) if key == _FETCH else row.cluster_right
+        if right is None or row.is_forwarded:
+            return True
+        try:
+            check_cluster(authorizer, request.context, right)
+        except KafkaError as error:
+            self._refuse(request, row.refusal(request.decode(), version, error))
+            return False
+        return True
+
+    def _refuse(self, request: ApiRequest, response: Response | None) -> None:
+        if response is None:
+            request.connection.close()
+        else:
+            request.answer(response)
 
     def _serve_versions(self, request: ApiRequest) -> None:
         message = cast(ApiVersionsRequest, request.decode())
@@ -143,42 +182,33 @@ class ControllerService:
 
     def _decide(self, request: ApiRequest) -> None:
         key, version = request.arrival.key, request.arrival.version
+        message = request.decode()
 
-        def refuse(error: KafkaError) -> None:
-            response = error_response(key, version, error)
-            if response is None:
-                request.connection.close()
+        def on_answer(outcome: Response | KafkaError) -> None:
+            if isinstance(outcome, KafkaError):
+                self._refuse(request, APIS[key].refusal(message, version, outcome))
             else:
-                request.answer(response)
+                request.answer(outcome)
 
-        self._submit(request.decode(), request.context, request.answer, refuse)
+        self._submit(message, request.context, on_answer)
 
-    def _submit(
-        self,
-        message: Message,
-        context: RequestContext,
-        answer: Callable[[Response], None],
-        refuse: Callable[[KafkaError], None],
-    ) -> None:
+    def _submit(self, message: Message, context: RequestContext, on_answer: OnAnswer) -> None:
         """Let the active controller decide. The timeout in the message counts from now on."""
-        active = self._controller.active
-        if active is None:
-            refuse(KafkaError(ErrorCode.NOT_CONTROLLER))
+        if self._controller.active is None:
+            on_answer(KafkaError(ErrorCode.NOT_CONTROLLER))
             return
-        timeout_ms = getattr(message, "timeout_ms", None)
+        timeout_ms = timeout_of(message)
         if timeout_ms is not None:
             context = context.with_timeout(timeout_ms, self._controller.now_ms())
         is_deciding = True
 
-        def on_answer(outcome: Response | KafkaError) -> None:
-            if not isinstance(outcome, KafkaError):
-                answer(outcome)
-            elif outcome.code == ErrorCode.NOT_CONTROLLER and not is_deciding:
-                refuse(KafkaError(ErrorCode.REQUEST_TIMED_OUT))
-            else:
-                refuse(outcome)
+        def decided(outcome: Response | KafkaError) -> None:
+            is_lost = isinstance(outcome, KafkaError) and outcome.code == ErrorCode.NOT_CONTROLLER
+            if is_lost and not is_deciding:
+                outcome = KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+            on_answer(outcome)
 
-        active.request(message, context, on_answer)
+        decide(self._controller, message, context, decided)
         is_deciding = False
 
     def _serve_envelope(self, request: ApiRequest) -> None:
@@ -195,13 +225,18 @@ class ControllerService:
             request.answer(EnvelopeResponse(error_code=ErrorCode.UNSUPPORTED_VERSION))
             return
 
-        def answer(response: Response) -> None:
-            data = b"".join(bytes(each) for each in inner.answer(arrival, response))
+        message = arrival.decode()
+
+        def on_answer(outcome: Response | KafkaError) -> None:
+            if isinstance(outcome, KafkaError) and outcome.code in _REFUSED_RIGHTS:
+                refused = APIS[arrival.key].refusal(message, arrival.version, outcome)
+                outcome = outcome if refused is None else refused
+            if isinstance(outcome, KafkaError):
+                request.answer(EnvelopeResponse(error_code=outcome.code))
+                return
+            data = b"".join(bytes(each) for each in inner.answer(arrival, outcome))
             request.answer(
                 EnvelopeResponse(response_data=data[_SIZE_BYTES:], error_code=ErrorCode.NONE)
             )
 
-        def refuse(error: KafkaError) -> None:
-            request.answer(EnvelopeResponse(error_code=error.code))
-
-        self._submit(arrival.decode(), context, answer, refuse)
+        self._submit(message, context, on_answer)

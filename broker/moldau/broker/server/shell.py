@@ -24,6 +24,7 @@ from errno import EADDRNOTAVAIL
 from functools import cache
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from moldau.broker.api.describe_configs import ConfigView
 from moldau.broker.api.node import Node
 from moldau.broker.api.service import BrokerService
 from moldau.broker.controller.levels import SUPPORTED
@@ -276,13 +277,20 @@ class Broker:
         self._controller_sockets = sockets
         features = {name: Versions(*levels) for name, levels in SUPPORTED.items()}
         log = self._loggers.get(f"{LOGGER}.controller").bind(node=node_id)
-        service = ControllerService(controller, features, lambda: self._publisher.image, log)
+        service = ControllerService(
+            controller, features, lambda: self._publisher.image, self._config_view, log
+        )
         for each in listeners.of_controller:
             await bind_listener(settings, sockets, each, listeners, service)
         controller.live()
         await until_first(self._runtime, metadata=controller.caught_up(), ended=self._ended.wait())
         if self.failure is not None:
             raise self.failure
+
+    def _config_view(self) -> ConfigView:
+        """Return what the controller's listener describes of this node's settings."""
+        node_id = self._settings[node_settings.node_id]
+        return ConfigView(self._publisher.image, self._effective_settings(), node_id, self._loggers)
 
     async def _load(self, directories: LogDirectories) -> None:
         """Open every log, in a thread: recovery of many logs takes long, and signals must be

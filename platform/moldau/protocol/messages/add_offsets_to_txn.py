@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.protocol.declare import Request, Response
+from moldau.protocol.declare import Request, Response, field
 from moldau.protocol.types import Int16, Int32, Int64, String
 
 
@@ -18,5 +18,5 @@ class AddOffsetsToTxnRequest(Request, key=25, versions="0-4", flexible="3+", lis
 class AddOffsetsToTxnResponse(Response, key=25, versions="0-4", flexible="3+"):
     """Whether the group was added."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16

@@ -64,7 +64,7 @@ class AddPartitionsToTxnResult(Struct):
 class AddPartitionsToTxnResponse(Response, key=24, versions="0-5", flexible="3+"):
     """An error code for each partition."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(since=4, default=0, ignorable=True)
     results_by_transaction: list[AddPartitionsToTxnResult] = field(since=4, default_factory=list)
     results_by_topic_v3_and_below: list[AddPartitionsToTxnTopicResult] = field(

@@ -31,6 +31,6 @@ class AddRaftVoterRequest(
 class AddRaftVoterResponse(Response, key=80, versions="0-1", flexible="0+"):
     """Whether it votes from now on."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None = field(ignorable=True)

@@ -18,7 +18,7 @@ class AllocateProducerIdsRequest(
 class AllocateProducerIdsResponse(Response, key=67, versions="0", flexible="0+"):
     """The first id of the block and its length."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     producer_id_start: Int64
     producer_id_len: Int32

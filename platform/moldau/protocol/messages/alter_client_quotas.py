@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.protocol.declare import Request, Response, Struct
+from moldau.protocol.declare import Request, Response, Struct, field
 from moldau.protocol.types import Bool, Float64, Int16, Int32, String
 
 
@@ -48,5 +48,5 @@ class AlterClientQuotasResponseEntryData(Struct, schema_name="EntryData"):
 class AlterClientQuotasResponse(Response, key=49, versions="0-1", flexible="1+"):
     """The outcome for each entity."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     entries: list[AlterClientQuotasResponseEntryData]

@@ -42,5 +42,5 @@ class AlterConfigsResourceResponse(Struct):
 class AlterConfigsResponse(Response, key=33, versions="0-2", flexible="2+"):
     """The outcome for each resource."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     responses: list[AlterConfigsResourceResponse]

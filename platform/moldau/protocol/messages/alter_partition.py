@@ -66,6 +66,6 @@ class AlterPartitionResponseTopicData(Struct, schema_name="TopicData"):
 class AlterPartitionResponse(Response, key=56, versions="2-3", flexible="0+"):
     """The partition as it now stands, or why nothing changed."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     topics: list[AlterPartitionResponseTopicData]

@@ -49,7 +49,7 @@ class ReassignableTopicResponse(Struct):
 class AlterPartitionReassignmentsResponse(Response, key=45, versions="0-1", flexible="0+"):
     """The outcome for each partition; the move itself goes on afterwards."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     allow_replication_factor_change: Bool = field(since=1, default=True, ignorable=True)
     error_code: Int16
     error_message: String | None

@@ -45,5 +45,5 @@ class AlterReplicaLogDirTopicResult(Struct):
 class AlterReplicaLogDirsResponse(Response, key=34, versions="1-2", flexible="2+"):
     """An error code for each partition."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     results: list[AlterReplicaLogDirTopicResult]

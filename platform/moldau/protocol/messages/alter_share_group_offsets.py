@@ -48,7 +48,7 @@ class AlterShareGroupOffsetsResponseTopic(Struct):
 class AlterShareGroupOffsetsResponse(Response, key=91, versions="0", flexible="0+"):
     """An error code for each partition."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None = field(default=None)
     responses: list[AlterShareGroupOffsetsResponseTopic]

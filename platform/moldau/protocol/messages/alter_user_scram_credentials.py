@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.protocol.declare import Request, Response, Struct
+from moldau.protocol.declare import Request, Response, Struct, field
 from moldau.protocol.types import Bytes, Int8, Int16, Int32, String
 
 
@@ -43,5 +43,5 @@ class AlterUserScramCredentialsResult(Struct):
 class AlterUserScramCredentialsResponse(Response, key=51, versions="0", flexible="0+"):
     """The outcome for each user."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     results: list[AlterUserScramCredentialsResult]

@@ -60,6 +60,6 @@ class AssignReplicasToDirsResponseDirectoryData(Struct, schema_name="DirectoryDa
 class AssignReplicasToDirsResponse(Response, key=73, versions="0", flexible="0+"):
     """An error code for each replica."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     directories: list[AssignReplicasToDirsResponseDirectoryData]

@@ -25,7 +25,7 @@ class BrokerHeartbeatRequest(
 class BrokerHeartbeatResponse(Response, key=63, versions="0-2", flexible="0+"):
     """Whether the broker is caught up, fenced, and free to stop."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     is_caught_up: Bool = field(default=False)
     is_fenced: Bool = field(default=True)

@@ -44,6 +44,6 @@ class BrokerRegistrationRequest(
 class BrokerRegistrationResponse(Response, key=62, versions="0-4", flexible="0+"):
     """The broker epoch that fences every earlier incarnation."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     broker_epoch: Int64 = field(default=-1)

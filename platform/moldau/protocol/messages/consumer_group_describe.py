@@ -64,5 +64,5 @@ class DescribedGroup(Struct):
 class ConsumerGroupDescribeResponse(Response, key=69, versions="0-1", flexible="0+"):
     """One entry for each group that was asked for."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     groups: list[DescribedGroup]

@@ -44,7 +44,7 @@ class Assignment(Struct):
 class ConsumerGroupHeartbeatResponse(Response, key=68, versions="0-1", flexible="0+"):
     """The member's epoch, and its new assignment when that changed."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None = field(default=None)
     member_id: String | None = field(default=None)

@@ -38,6 +38,6 @@ class ControllerRegistrationRequest(
 class ControllerRegistrationResponse(Response, key=70, versions="0", flexible="0+"):
     """Whether it is registered."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None

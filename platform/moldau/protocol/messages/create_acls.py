@@ -37,5 +37,5 @@ class AclCreationResult(Struct):
 class CreateAclsResponse(Response, key=30, versions="1-3", flexible="2+"):
     """The outcome of each rule, in the order of the request."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     results: list[AclCreationResult]

@@ -38,4 +38,4 @@ class CreateDelegationTokenResponse(Response, key=38, versions="1-3", flexible="
     max_timestamp_ms: Int64
     token_id: String
     hmac: Bytes
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)

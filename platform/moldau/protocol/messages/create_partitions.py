@@ -41,5 +41,5 @@ class CreatePartitionsTopicResult(Struct):
 class CreatePartitionsResponse(Response, key=37, versions="0-3", flexible="2+"):
     """The outcome for each topic."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     results: list[CreatePartitionsTopicResult]

@@ -71,5 +71,5 @@ class CreatableTopicResult(Struct):
 class CreateTopicsResponse(Response, key=19, versions="2-7", flexible="5+"):
     """What came of each topic, with its id and (version 5) its settings."""
 
-    throttle_time_ms: Int32 = field(ignorable=True)
+    throttle_time_ms: Int32 = field(default=0, ignorable=True)
     topics: list[CreatableTopicResult]

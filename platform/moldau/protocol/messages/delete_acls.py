@@ -53,5 +53,5 @@ class DeleteAclsFilterResult(Struct):
 class DeleteAclsResponse(Response, key=31, versions="1-3", flexible="2+"):
     """For each filter, in order, the rules that it removed."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     filter_results: list[DeleteAclsFilterResult]

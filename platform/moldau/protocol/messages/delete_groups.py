@@ -22,5 +22,5 @@ class DeletableGroupResult(Struct):
 class DeleteGroupsResponse(Response, key=42, versions="0-2", flexible="2+"):
     """The outcome for each group."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     results: list[DeletableGroupResult]

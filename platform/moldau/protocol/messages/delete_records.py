@@ -45,5 +45,5 @@ class DeleteRecordsTopicResult(Struct):
 class DeleteRecordsResponse(Response, key=21, versions="0-2", flexible="2+"):
     """The new low watermark of each partition."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     topics: list[DeleteRecordsTopicResult]

@@ -33,7 +33,7 @@ class DeleteShareGroupOffsetsResponseTopic(Struct):
 class DeleteShareGroupOffsetsResponse(Response, key=92, versions="0", flexible="0+"):
     """An error code for each topic."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None = field(default=None)
     responses: list[DeleteShareGroupOffsetsResponseTopic]

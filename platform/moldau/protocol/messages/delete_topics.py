@@ -37,5 +37,5 @@ class DeletableTopicResult(Struct):
 class DeleteTopicsResponse(Response, key=20, versions="1-6", flexible="4+"):
     """The outcome for each topic."""
 
-    throttle_time_ms: Int32 = field(ignorable=True)
+    throttle_time_ms: Int32 = field(default=0, ignorable=True)
     responses: list[DeletableTopicResult]

@@ -43,7 +43,7 @@ class DescribeAclsResource(Struct):
 class DescribeAclsResponse(Response, key=29, versions="1-3", flexible="2+"):
     """The rules, grouped by the resource that they protect."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None
     resources: list[DescribeAclsResource]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.protocol.declare import Request, Response, Struct
+from moldau.protocol.declare import Request, Response, Struct, field
 from moldau.protocol.types import Bool, Float64, Int8, Int16, Int32, String
 
 
@@ -47,7 +47,7 @@ class EntryData(Struct):
 class DescribeClientQuotasResponse(Response, key=48, versions="0-1", flexible="1+"):
     """The entities that match and their quotas."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None
     entries: list[EntryData] | None

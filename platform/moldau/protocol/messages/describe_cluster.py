@@ -31,7 +31,7 @@ class DescribeClusterBroker(Struct):
 class DescribeClusterResponse(Response, key=60, versions="0-2", flexible="0+"):
     """The nodes and their addresses."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None = field(default=None)
     endpoint_type: Int8 = field(since=1, default=1)

@@ -59,5 +59,5 @@ class DescribeConfigsResult(Struct):
 class DescribeConfigsResponse(Response, key=32, versions="1-4", flexible="4+"):
     """The settings, with where each value comes from."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     results: list[DescribeConfigsResult]

@@ -49,4 +49,4 @@ class DescribeDelegationTokenResponse(Response, key=41, versions="1-3", flexible
 
     error_code: Int16
     tokens: list[DescribedDelegationToken]
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)

@@ -51,6 +51,6 @@ class DescribeLogDirsResult(Struct):
 class DescribeLogDirsResponse(Response, key=35, versions="1-5", flexible="2+"):
     """The directories of this broker."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(since=3, default=0, ignorable=True)
     results: list[DescribeLogDirsResult]

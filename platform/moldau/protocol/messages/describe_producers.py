@@ -49,5 +49,5 @@ class TopicResponse(Struct):
 class DescribeProducersResponse(Response, key=61, versions="0", flexible="0+"):
     """The producers of each partition."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     topics: list[TopicResponse]

@@ -60,5 +60,5 @@ class DescribeShareGroupOffsetsResponseGroup(Struct):
 class DescribeShareGroupOffsetsResponse(Response, key=90, versions="0-1", flexible="0+"):
     """The share-partition start offset of each partition."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     groups: list[DescribeShareGroupOffsetsResponseGroup]

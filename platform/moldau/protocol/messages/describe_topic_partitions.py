@@ -58,6 +58,6 @@ class DescribeTopicPartitionsResponseTopic(Struct):
 class DescribeTopicPartitionsResponse(Response, key=75, versions="0", flexible="0+"):
     """A page of partitions, and where the next page starts."""
 
-    throttle_time_ms: Int32 = field(ignorable=True)
+    throttle_time_ms: Int32 = field(default=0, ignorable=True)
     topics: list[DescribeTopicPartitionsResponseTopic]
     next_cursor: Cursor | None = field(default=None)

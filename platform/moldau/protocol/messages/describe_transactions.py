@@ -37,5 +37,5 @@ class TransactionState(Struct):
 class DescribeTransactionsResponse(Response, key=65, versions="0", flexible="0+"):
     """One entry for each id."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     transaction_states: list[TransactionState]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.protocol.declare import Request, Response, Struct
+from moldau.protocol.declare import Request, Response, Struct, field
 from moldau.protocol.types import Int8, Int16, Int32, String
 
 
@@ -39,7 +39,7 @@ class DescribeUserScramCredentialsResult(Struct):
 class DescribeUserScramCredentialsResponse(Response, key=50, versions="0", flexible="0+"):
     """The mechanisms of each user."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None
     results: list[DescribeUserScramCredentialsResult]

@@ -42,6 +42,6 @@ class ReplicaElectionResult(Struct):
 class ElectLeadersResponse(Response, key=43, versions="0-2", flexible="2+"):
     """An error code for each partition that was looked at."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16 = field(since=1, default=0)
     replica_election_results: list[ReplicaElectionResult]

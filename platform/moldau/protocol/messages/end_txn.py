@@ -18,7 +18,7 @@ class EndTxnRequest(Request, key=26, versions="0-5", flexible="3+", listeners=("
 class EndTxnResponse(Response, key=26, versions="0-5", flexible="3+"):
     """Whether the outcome is decided; the markers follow on their own."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     # KIP-890: every transaction ends with a bumped epoch, sometimes a new id
     producer_id: Int64 = field(since=5, default=-1, ignorable=True)

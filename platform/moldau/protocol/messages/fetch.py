@@ -144,7 +144,7 @@ class NodeEndpoint(Struct):
 class FetchResponse(Response, key=1, versions="4-18", flexible="12+"):
     """Batches as they lie in the log, with the offsets that bound what the reader may believe."""
 
-    throttle_time_ms: Int32 = field(ignorable=True)
+    throttle_time_ms: Int32 = field(default=0, ignorable=True)
     error_code: Int16 = field(since=7, default=0, ignorable=True)
     session_id: Int32 = field(since=7, default=0)
     responses: list[FetchableTopicResponse]

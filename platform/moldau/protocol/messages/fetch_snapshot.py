@@ -80,7 +80,7 @@ class NodeEndpoint(Struct):
 class FetchSnapshotResponse(Response, key=59, versions="0-1", flexible="0+"):
     """The bytes at that position, which may start and end inside a batch."""
 
-    throttle_time_ms: Int32 = field(ignorable=True)
+    throttle_time_ms: Int32 = field(default=0, ignorable=True)
     error_code: Int16
     topics: list[FetchSnapshotResponseTopicSnapshot]
     node_endpoints: list[NodeEndpoint] = field(since=1, tag=0, default_factory=list)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.protocol.declare import Request, Response
+from moldau.protocol.declare import Request, Response, field
 from moldau.protocol.types import Bool, Int8, Int16, Int32, String, Uuid
 
 
@@ -17,7 +17,7 @@ class GetTelemetrySubscriptionsRequest(
 class GetTelemetrySubscriptionsResponse(Response, key=71, versions="0", flexible="0+"):
     """The wanted metrics by name prefix, and how and how often to push them."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     client_instance_id: Uuid
     subscription_id: Int32

@@ -43,5 +43,5 @@ class AlterConfigsResourceResponse(Struct):
 class IncrementalAlterConfigsResponse(Response, key=44, versions="0-1", flexible="1+"):
     """The outcome for each resource."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     responses: list[AlterConfigsResourceResponse]

@@ -24,7 +24,7 @@ class InitProducerIdRequest(
 class InitProducerIdResponse(Response, key=22, versions="0-6", flexible="2+"):
     """The id and epoch to write with."""
 
-    throttle_time_ms: Int32 = field(ignorable=True)
+    throttle_time_ms: Int32 = field(default=0, ignorable=True)
     error_code: Int16
     producer_id: Int64 = field(default=-1)
     producer_epoch: Int16

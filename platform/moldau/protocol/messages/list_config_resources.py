@@ -27,6 +27,6 @@ class ConfigResource(Struct):
 class ListConfigResourcesResponse(Response, key=74, versions="0-1", flexible="0+"):
     """The resources."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     config_resources: list[ConfigResource]

@@ -41,7 +41,7 @@ class OngoingTopicReassignment(Struct):
 class ListPartitionReassignmentsResponse(Response, key=46, versions="0", flexible="0+"):
     """The moves."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None
     topics: list[OngoingTopicReassignment]

@@ -30,7 +30,7 @@ class TransactionState(Struct):
 class ListTransactionsResponse(Response, key=66, versions="0-2", flexible="0+"):
     """The transactions that pass."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     unknown_state_filters: list[String]
     transaction_states: list[TransactionState]

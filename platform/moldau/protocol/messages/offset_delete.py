@@ -47,5 +47,5 @@ class OffsetDeleteResponse(Response, key=47, versions="0", flexible="none"):
     """An error code for each partition."""
 
     error_code: Int16
-    throttle_time_ms: Int32 = field(ignorable=True)
+    throttle_time_ms: Int32 = field(default=0, ignorable=True)
     topics: list[OffsetDeleteResponseTopic]

@@ -50,5 +50,5 @@ class OffsetForLeaderTopicResult(Struct):
 class OffsetForLeaderEpochResponse(Response, key=23, versions="2-4", flexible="4+"):
     """The last offset of that epoch, or of the largest one below it."""
 
-    throttle_time_ms: Int32 = field(ignorable=True)
+    throttle_time_ms: Int32 = field(default=0, ignorable=True)
     topics: list[OffsetForLeaderTopicResult]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.protocol.declare import Request, Response
+from moldau.protocol.declare import Request, Response, field
 from moldau.protocol.types import Bool, BytesView, Int8, Int16, Int32, Uuid
 
 
@@ -19,5 +19,5 @@ class PushTelemetryRequest(Request, key=72, versions="0", flexible="0+", listene
 class PushTelemetryResponse(Response, key=72, versions="0", flexible="0+"):
     """Whether they were taken; THROTTLING and the like tell the client to slow down."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16

@@ -19,6 +19,6 @@ class RemoveRaftVoterRequest(
 class RemoveRaftVoterResponse(Response, key=81, versions="0", flexible="0+"):
     """Whether it is out."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None = field(ignorable=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.protocol.declare import Request, Response
+from moldau.protocol.declare import Request, Response, field
 from moldau.protocol.types import Bytes, Int16, Int32, Int64
 
 
@@ -20,4 +20,4 @@ class RenewDelegationTokenResponse(Response, key=39, versions="1-2", flexible="2
 
     error_code: Int16
     expiry_timestamp_ms: Int64
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)

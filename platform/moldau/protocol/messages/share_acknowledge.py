@@ -76,7 +76,7 @@ class NodeEndpoint(Struct):
 class ShareAcknowledgeResponse(Response, key=79, versions="1-2", flexible="0+"):
     """An error code for each partition."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None = field(default=None)
     acquisition_lock_timeout_ms: Int32 = field(since=2, default=0, ignorable=True)

@@ -102,7 +102,7 @@ class NodeEndpoint(Struct):
 class ShareFetchResponse(Response, key=78, versions="1-2", flexible="0+"):
     """Records, and which of them the member has acquired for how long."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None = field(default=None)
     acquisition_lock_timeout_ms: Int32

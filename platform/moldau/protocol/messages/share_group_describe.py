@@ -59,5 +59,5 @@ class DescribedGroup(Struct):
 class ShareGroupDescribeResponse(Response, key=77, versions="1", flexible="0+"):
     """One entry for each group that was asked for."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     groups: list[DescribedGroup]

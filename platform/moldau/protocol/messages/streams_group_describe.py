@@ -116,5 +116,5 @@ class DescribedGroup(Struct):
 class StreamsGroupDescribeResponse(Response, key=89, versions="0", flexible="0+"):
     """One entry for each group that was asked for."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     groups: list[DescribedGroup]

@@ -124,7 +124,7 @@ class EndpointToPartitions(Struct):
 class StreamsGroupHeartbeatResponse(Response, key=88, versions="0", flexible="0+"):
     """The member's epoch, its tasks when they changed, and notes on what is wrong."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None = field(default=None)
     member_id: String

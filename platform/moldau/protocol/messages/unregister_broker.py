@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.protocol.declare import Request, Response
+from moldau.protocol.declare import Request, Response, field
 from moldau.protocol.types import Int16, Int32, String
 
 
@@ -17,6 +17,6 @@ class UnregisterBrokerRequest(
 class UnregisterBrokerResponse(Response, key=64, versions="0", flexible="0+"):
     """Whether it was forgotten."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None

@@ -37,7 +37,7 @@ class UpdatableFeatureResult(Struct):
 class UpdateFeaturesResponse(Response, key=57, versions="0-2", flexible="0+"):
     """Whether the levels took effect."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     error_message: String | None
     # from version 2 on the request succeeds or fails as a whole

@@ -46,6 +46,6 @@ class CurrentLeader(Struct):
 class UpdateRaftVoterResponse(Response, key=82, versions="0", flexible="0+"):
     """Whether the leader took it in, or the node that leads instead."""
 
-    throttle_time_ms: Int32
+    throttle_time_ms: Int32 = field(default=0)
     error_code: Int16
     current_leader: CurrentLeader = field(tag=0, default_factory=CurrentLeader)

@@ -166,7 +166,7 @@ def delete_offsets(groups: Groups, message: OffsetDeleteRequest, ticket: Ticket)
     group = groups.existing(group_id)
     group.check_offset_delete()
     records: list[LogRecord] = []
-    answer = OffsetDeleteResponse(error_code=0, throttle_time_ms=0, topics=[])
+    answer = OffsetDeleteResponse(error_code=0, topics=[])
     for topic in message.topics:
         is_read = group.is_subscribed_to(topic.name)
         code = ErrorCode.GROUP_SUBSCRIBED_TO_TOPIC if is_read else ErrorCode.NONE
@@ -197,5 +197,5 @@ def delete_group(groups: Groups, group_id: str, ticket: Ticket) -> Outcome:
     groups.forget_if_bare(group_id)
     records = (*groups.offsets.tombstones(group_id), *group.tombstones())
     result = DeletableGroupResult(group_id=group_id, error_code=ErrorCode.NONE)
-    answer = DeleteGroupsResponse(throttle_time_ms=0, results=[result])
+    answer = DeleteGroupsResponse(results=[result])
     return Outcome(records, ((ticket, answer),))

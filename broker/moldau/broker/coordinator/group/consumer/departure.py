@@ -44,7 +44,6 @@ def on_leave(state: State, message: ConsumerGroupHeartbeatRequest, ticket: Ticke
     else:
         member = known_static_member(state, message.member_id, message.instance_id)
     response = ConsumerGroupHeartbeatResponse(
-        throttle_time_ms=0,
         error_code=0,
         member_id=message.member_id,
         member_epoch=message.member_epoch,

@@ -69,7 +69,6 @@ def stay(
     has_moved = member is not before and before.progress.assigned != member.progress.assigned
     tells = has_moved or _is_full(message)
     return ConsumerGroupHeartbeatResponse(
-        throttle_time_ms=0,
         error_code=0,
         member_id=member.member_id,
         member_epoch=member.epoch,

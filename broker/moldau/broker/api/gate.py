@@ -1,0 +1,78 @@
+"""The gates: whether the client of a request may do what it asks for.
+
+    names = allowed(node, request, AclResource.TOPIC, [each.name for each in message.topics])
+
+The rights are in the row of the API (`handlers.APIS`), and the node's authorizer knows which
+clients have them. Handlers on the hot path first ask `node.authorizer.allows_all`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING
+
+from moldau.broker.decision.authorizer import CLUSTER_NAME, allowed_by, check_cluster
+from moldau.protocol.acl_operations import AclResource
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest, Handler
+    from moldau.broker.api.row import Api
+    from moldau.broker.decision.authorizer import Authorizer
+    from moldau.broker.decision.context import RequestContext
+    from moldau.protocol.declare import Request as Message
+
+
+def row_of(key: int) -> Api:
+    """Return the row of an API."""
+    from moldau.broker.api.handlers import APIS  # the table imports the handlers, which import this
+
+    return APIS[key]
+
+
+def allowed(
+    node: Node, request: ApiRequest, resource: AclResource, names: Collection[str]
+) -> Collection[str]:
+    """Return those of `names` on which the request's client has the right that the API takes."""
+    if node.authorizer.allows_all:
+        return names
+    right = row_of(request.arrival.key).right_on(resource)
+    return allowed_by(node.authorizer, request.context, right, names)
+
+
+def is_allowed(node: Node, request: ApiRequest, resource: AclResource, name: str) -> bool:
+    """Whether the request's client has the right that the API takes on one resource."""
+    return bool(allowed(node, request, resource, (name,)))
+
+
+def may_on_cluster(node: Node, request: ApiRequest) -> bool:
+    """Whether the client has the API's right on the whole cluster."""
+    return is_allowed(node, request, AclResource.CLUSTER, CLUSTER_NAME)
+
+
+def checked(row: Api) -> Handler:
+    """Return the handler of a row behind the gate. It is the handler itself where the gate has
+    nothing to check, so that a produce and a fetch pass it for nothing."""
+    serve, right = row.serve, row.cluster_right
+    assert serve is not None
+    if right is None or row.is_forwarded:
+        return serve
+
+    def pass_gate(node: Node, request: ApiRequest) -> None:
+        if not node.authorizer.allows_all:
+            check_cluster(node.authorizer, request.context, right)
+        serve(node, request)
+
+    return pass_gate
+
+
+def check_decision(request: type[Message], authorizer: Authorizer, context: RequestContext) -> None:
+    """Check a request at the controller. Raise KafkaError if its client lacks a right on the
+    cluster."""
+    if authorizer.allows_all:
+        return
+    key = request.spec.key
+    assert key is not None
+    right = row_of(key).cluster_right
+    if right is not None:
+        check_cluster(authorizer, context, right)

@@ -1,0 +1,91 @@
+"""What decides whether a client may do something, as the gates of broker and controller ask it.
+
+Invariants: an authorizer is asked in the context of the original request, also for a request that
+another broker forwarded. It answers at once, from memory. An authorizer with `allows_all` is never
+asked, so a produce and a fetch cost nothing more where no rights are configured.
+
+A request that a node makes for itself (`NODE`) is not authorized: no client has that principal.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
+
+from moldau.broker.decision.context import NODE
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.acl_operations import AclOperation, AclResource
+
+if TYPE_CHECKING:
+    from moldau.broker.decision.context import RequestContext
+
+CLUSTER_NAME: Final = "kafka-cluster"
+"""The name of the only resource of the type CLUSTER."""
+
+REFUSALS: Final = {
+    AclResource.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    AclResource.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    AclResource.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    AclResource.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    AclResource.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+    AclResource.USER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+}
+"""The error of a client that lacks a right, by the kind of the resource."""
+
+
+class Right(NamedTuple):
+    """An operation on resources of one kind."""
+
+    resource: AclResource
+    operation: AclOperation
+
+
+class Authorizer(Protocol):
+    """Knows the rights of clients."""
+
+    @property
+    def allows_all(self) -> bool:
+        """Whether every client may do everything, so that it need not be asked."""
+        ...
+
+    def allowed(
+        self, context: RequestContext, right: Right, names: Collection[str]
+    ) -> Collection[str]:
+        """Return those of `names` on which the client has the right."""
+        ...
+
+
+class AllowAll:
+    """The authorizer of a cluster without rights. Satisfies `Authorizer`."""
+
+    allows_all: Final = True
+
+    def allowed(
+        self, context: RequestContext, right: Right, names: Collection[str]
+    ) -> Collection[str]:
+        return names
+
+
+ALLOW_ALL: Final = AllowAll()
+
+
+def allowed_by(
+    authorizer: Authorizer, context: RequestContext, right: Right, names: Collection[str]
+) -> Collection[str]:
+    """Return those of `names` on which the client of the request has the right."""
+    if authorizer.allows_all or context.principal.type == NODE:
+        return names
+    return authorizer.allowed(context, right, names)
+
+
+def refusal_of(right: Right) -> KafkaError:
+    """Return the error of a client without that right. It names no resource that the client did not
+    name."""
+    return KafkaError(REFUSALS[right.resource])
+
+
+def check_cluster(authorizer: Authorizer, context: RequestContext, right: Right) -> None:
+    """Raise KafkaError unless the client has the right on the cluster."""
+    assert right.resource is AclResource.CLUSTER
+    if not allowed_by(authorizer, context, right, (CLUSTER_NAME,)):
+        raise refusal_of(right)

@@ -1,0 +1,150 @@
+"""The gate: each API's row is Kafka's, and a client without the row's right is refused by it."""
+
+from __future__ import annotations
+
+from collections.abc import Collection
+
+import pytest
+
+from moldau.broker.api.gate import allowed, is_allowed
+from moldau.broker.api.handlers import APIS
+from moldau.broker.api.row import BOTH, Api
+from moldau.broker.api.service import BrokerService, served_versions
+from moldau.broker.decision.authorizer import ALLOW_ALL, Right
+from moldau.broker.decision.context import RequestContext, of_node
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.declare import Request, Response
+from moldau.protocol.messages import API, request_class
+from moldau.protocol.messages.alter_replica_log_dirs import (
+    AlterReplicaLogDir,
+    AlterReplicaLogDirsRequest,
+    AlterReplicaLogDirsResponse,
+    AlterReplicaLogDirTopic,
+)
+from moldau.protocol.messages.describe_log_dirs import (
+    DescribeLogDirsRequest,
+    DescribeLogDirsResponse,
+)
+from moldau.protocol.messages.list_config_resources import (
+    ListConfigResourcesRequest,
+    ListConfigResourcesResponse,
+)
+from moldau.protocol.messages.metadata import MetadataRequest
+from tests.broker.api.administered import Administered, Asked
+
+FORWARDED = {19, 20, 33, 37, 43, 44, 45, 46, 55, 57, 64, 80, 81}
+"""Those of our APIs that Kafka's brokers forward to the controller."""
+
+
+class Rights:
+    """An authorizer that allows what is listed, and notes what it is asked."""
+
+    allows_all = False
+
+    def __init__(self, *rights: tuple[Right, str]) -> None:
+        self.rights = set(rights)
+        self.asked: list[tuple[Right, tuple[str, ...]]] = []
+
+    def allowed(
+        self, context: RequestContext, right: Right, names: Collection[str]
+    ) -> Collection[str]:
+        self.asked.append((right, tuple(names)))
+        return [name for name in names if (right, name) in self.rights]
+
+
+def guarded(*rights: tuple[Right, str]) -> tuple[Administered, Rights]:
+    administered, authorizer = Administered(1), Rights(*rights)
+    administered.node.authorizer = authorizer
+    return administered, authorizer
+
+
+@pytest.mark.parametrize("key", APIS)
+def test_a_row_offers_an_api_where_kafka_does(key: int) -> None:
+    row, spec = APIS[key], request_class(key).spec
+    assert row.listeners <= set(spec.listeners), API[key].name
+    if "controller" in spec.listeners:
+        assert "controller" in row.listeners, f"controllers lack {API[key].name}"
+    assert row.is_forwarded == (key in FORWARDED)
+    assert not row.is_forwarded or row.listeners == BOTH
+
+
+def test_only_what_must_be_open_takes_no_right() -> None:
+    assert {API[key].name for key, row in APIS.items() if row.right is None} == {
+        "ApiVersions",
+        "DescribeCluster",
+    }
+
+
+REFUSED: list[tuple[Request, type[Response]]] = [
+    (DescribeLogDirsRequest(topics=None), DescribeLogDirsResponse),
+    (ListConfigResourcesRequest(), ListConfigResourcesResponse),
+    (
+        AlterReplicaLogDirsRequest(
+            dirs=[
+                AlterReplicaLogDir(
+                    path="/d", topics=[AlterReplicaLogDirTopic(name="orders", partitions=[0, 2])]
+                )
+            ]
+        ),
+        AlterReplicaLogDirsResponse,
+    ),
+]
+
+
+@pytest.mark.parametrize(("request_", "answer"), REFUSED)
+def test_a_right_on_the_cluster_is_checked_before_the_handler(
+    request_: Request, answer: type[Response]
+) -> None:
+    administered, authorizer = guarded()
+    key = type(request_).spec.key
+    assert key is not None
+    right = APIS[key].right
+    for version in served_versions()[key].all():
+        response = administered.ask(request_, answer, version)
+        if isinstance(response, AlterReplicaLogDirsResponse):
+            (topic,) = response.results
+            codes = [each.error_code for each in topic.partitions]
+            assert codes == [ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * 2
+        elif version >= 3 or not isinstance(response, DescribeLogDirsResponse):
+            assert response.error_code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED  # type: ignore[attr-defined]
+        else:
+            assert response.results == []
+    assert {each for each, _ in authorizer.asked} == {right}
+
+
+def test_a_client_with_the_right_passes() -> None:
+    right = APIS[74].right
+    assert right is not None
+    administered, authorizer = guarded((right, "kafka-cluster"))
+    response = administered.ask(ListConfigResourcesRequest(), ListConfigResourcesResponse)
+    assert response.error_code == 0
+    assert authorizer.asked == [(right, ("kafka-cluster",))]
+
+
+def test_handlers_filter_names_by_the_right_of_their_row() -> None:
+    describe = Right(AclResource.TOPIC, AclOperation.DESCRIBE)
+    administered, authorizer = guarded((describe, "orders"))
+    node = administered.node
+    sent = Asked(MetadataRequest(topics=None), 9, "PLAINTEXT")
+    assert list(allowed(node, sent, AclResource.TOPIC, ["orders", "secret"])) == ["orders"]
+    assert is_allowed(node, sent, AclResource.TOPIC, "orders")
+    assert not is_allowed(node, sent, AclResource.CLUSTER, "kafka-cluster")
+    assert authorizer.asked[-1][0] == Right(AclResource.CLUSTER, AclOperation.DESCRIBE)
+    sent.context = of_node(1, 9)
+    assert is_allowed(node, sent, AclResource.TOPIC, "secret"), "a node's own requests pass"
+    node.authorizer = ALLOW_ALL
+    assert list(allowed(node, sent, AclResource.TOPIC, ["secret"])) == ["secret"]
+
+
+def test_the_hot_path_has_no_gate_to_pass() -> None:
+    service = BrokerService(Administered().node)
+    for key in (0, 1):
+        assert service._handlers[key] is APIS[key].serve
+
+
+def test_a_row_without_the_right_that_a_handler_asks_for_is_our_bug() -> None:
+    with pytest.raises(AssertionError, match="GROUP"):
+        Api(None, AclResource.CLUSTER, AclOperation.ALTER, frozenset(("controller",))).right_on(
+            AclResource.GROUP
+        )
