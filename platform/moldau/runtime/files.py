@@ -81,8 +81,6 @@ class OpenFiles(NamedTuple):
 
     opened: int
     limit: int
-    mappings_limit: int | None = None
-    """The system's limit of memory mappings; None if it does not report one."""
 
 
 class MappedFile(ABC):

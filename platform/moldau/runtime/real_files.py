@@ -416,7 +416,7 @@ class RealFiles(Files):
 
     def open_files(self) -> OpenFiles | None:
         limit = self.open_files_max()
-        return None if limit is None else OpenFiles(_descriptors(), limit, _mappings_limit())
+        return None if limit is None else OpenFiles(_descriptors(), limit)
 
 
 def _descriptors() -> int:
@@ -427,14 +427,6 @@ def _descriptors() -> int:
         except OSError:
             continue
     return 0
-
-
-def _mappings_limit() -> int | None:
-    try:
-        with open("/proc/sys/vm/max_map_count", "rb") as file:
-            return int(file.read())
-    except (OSError, ValueError):
-        return None
 
 
 def _is_made(path: str) -> bool:

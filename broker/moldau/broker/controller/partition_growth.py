@@ -35,7 +35,7 @@ def create_partitions(
 ) -> Outcome[CreatePartitionsResponse]:
     """Create the new partitions. The response has an error for each topic that fails."""
     named = Counter(each.name for each in request.topics)
-    room = LogRoom(image, rules.node_id, inputs.open_files)
+    room = LogRoom(rules.node_id, inputs.open_files)
     records: list[MetadataRecord] = []
     results: list[CreatePartitionsTopicResult] = []
     for wanted in request.topics:

@@ -42,7 +42,7 @@ def alter_reassignments(
 ) -> Outcome[AlterPartitionReassignmentsResponse]:
     """Begin or cancel moves. The response has an error for each partition that fails."""
     may_grow = request.allow_replication_factor_change
-    room = LogRoom(image, rules.node_id, inputs.open_files)
+    room = LogRoom(rules.node_id, inputs.open_files)
     records: dict[tuple[Uuid, int], PartitionChangeRecord] = {}
     topics = []
     for asked_topic in request.topics:

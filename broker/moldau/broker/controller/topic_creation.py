@@ -48,7 +48,7 @@ def create_topics(
     all of them together are more than one request may create."""
     _check_partition_count(rules, request)
     named = Counter(each.name for each in request.topics)
-    room = LogRoom(image, rules.node_id, inputs.open_files)
+    room = LogRoom(rules.node_id, inputs.open_files)
     records: list[MetadataRecord] = []
     results: list[CreatableTopicResult] = []
     for topic in request.topics:

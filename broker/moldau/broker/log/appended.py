@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from moldau.broker.log.admission import NO_APPEND_TIME
+from moldau.broker.log.file_pool import NO_POOL, FilePool
 
 
 class Appended(NamedTuple):
@@ -24,7 +25,9 @@ class Appended(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class Owner:
     """A log's interface to its owner. `persist_points` makes the log's current recovery point and
-    log start durable. `on_failure` is called once, on a disk error."""
+    log start durable. `on_failure` is called once, on a disk error. `files` closes the files of
+    logs that are not used."""
 
     persist_points: Callable[[], None] = lambda: None
     on_failure: Callable[[OSError], None] = lambda error: None
+    files: FilePool = NO_POOL

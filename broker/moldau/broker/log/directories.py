@@ -14,12 +14,14 @@ from functools import partial
 
 from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH
 from moldau.broker.log.directory import LogDirectory
+from moldau.broker.log.file_pool import FilePool
 from moldau.broker.log.future_log import generation
 from moldau.broker.log.loading import ConfigOf
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.meta_properties import check_meta_properties
 from moldau.broker.log.names import TopicPartition
+from moldau.broker.log.open_files import LOG_FILES_MAX, log_files_max
 from moldau.errors import ConfigError, CorruptLog
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -31,6 +33,8 @@ class LogDirectories:
 
     def __init__(self, directories: Sequence[LogDirectory]) -> None:
         self.directories = list(directories)
+        self.pool = FilePool()
+        """Closes the files of logs that are not used."""
         self.unopened: dict[str, Exception] = {}
         """Directories that could not even be opened, with the errors."""
         self.cordoned: frozenset[Uuid] = frozenset()
@@ -47,11 +51,12 @@ class LogDirectories:
         OSError if none is left.
         """
         opened = cls([])
+        opened.limit_files(files)
         error: Exception | None = None
         try:
             for path in paths:
                 try:
-                    directory = LogDirectory.open(files, path)
+                    directory = LogDirectory.open(files, path, opened.pool)
                 except (OSError, CorruptLog) as failure:
                     opened.unopened[path] = error = failure
                     continue
@@ -66,6 +71,12 @@ class LogDirectories:
         if not opened.directories and error is not None:
             raise error
         return opened
+
+    def limit_files(self, files: Files) -> None:
+        """Keep as many files open as the process's limit, which may have changed, leaves to
+        logs."""
+        limit = files.open_files_max()
+        self.pool.limit = LOG_FILES_MAX if limit is None else log_files_max(limit)
 
     def _check_ids(self) -> None:
         seen: dict[Uuid, str] = {}

@@ -29,6 +29,7 @@ from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH, write_clean_shutdo
 from moldau.broker.log.copies import Copies
 from moldau.broker.log.directory_retention import DirectoryRetention
 from moldau.broker.log.directory_state import DirectoryState
+from moldau.broker.log.file_pool import NO_POOL, FilePool
 from moldau.broker.log.loading import ConfigOf, Loading
 from moldau.broker.log.log import Owner
 from moldau.broker.log.meta_properties import MetaProperties, read_meta_properties
@@ -44,7 +45,14 @@ class LogDirectory:
     """A log directory. `open` locks it, `load` opens its logs. It is in service until `failure` is
     set or it is closed."""
 
-    def __init__(self, files: Files, path: str, lock: FileLock, meta: MetaProperties | None):
+    def __init__(
+        self,
+        files: Files,
+        path: str,
+        lock: FileLock,
+        meta: MetaProperties | None,
+        pool: FilePool = NO_POOL,
+    ) -> None:
         state = DirectoryState(files, path)
         self.files = files
         self.path = path
@@ -59,7 +67,7 @@ class LogDirectory:
         """The broker epoch from the last clean shutdown, or -1 if the directory was not closed
         cleanly."""
         self.checkpoints = Checkpoints(state)
-        self.owner = Owner(self.checkpoints.persist_points, state.fail)
+        self.owner = Owner(self.checkpoints.persist_points, state.fail, pool)
         """The owner of the logs in this directory."""
         self.copies = Copies(state, self.checkpoints)
         self.removals = Removals(state)
@@ -70,16 +78,16 @@ class LogDirectory:
         self._lock = lock
 
     @classmethod
-    def open(cls, files: Files, path: str) -> LogDirectory:
+    def open(cls, files: Files, path: str, pool: FilePool = NO_POOL) -> LogDirectory:
         """Lock the directory, and create it if it is missing. Raise ConfigError if another process
-        uses it."""
+        uses it. `pool` closes the files of logs that are not used; without it they stay open."""
         files.make_dirs(path)
         try:
             lock = files.lock(f"{path}/{names.LOCK}")
         except BlockingIOError as error:
             raise ConfigError("another process uses the directory", directory=path) from error
         try:
-            return cls(files, path, lock, read_meta_properties(files, path))
+            return cls(files, path, lock, read_meta_properties(files, path), pool)
         except (OSError, CorruptLog):
             lock.release()
             raise

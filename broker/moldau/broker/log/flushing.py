@@ -39,6 +39,7 @@ class Flushing:
         state = self._state
         if state.failure is not None:
             state.refuse_failed()
+        state.owner.files.make_room()
         flushed = state.flushed_end_offset
         unsynced = [
             each

@@ -198,8 +198,9 @@ class FutureLog:
         if not len(records) and begin_anew_at is None:
             return None
         active = source.segments.active
+        is_active = records.source is None or active.is_source(records.source)
         reaches_end = records.position + len(records) >= active.size_bytes
-        return Piece(records, begin_anew_at, reaches_end and records.source is active.source)
+        return Piece(records, begin_anew_at, reaches_end and is_active)
 
     def catch_up(self, now_ms: int) -> None:
         """Copy the rest at once, and the state that is not in the batches: producers whose batches

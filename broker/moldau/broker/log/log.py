@@ -92,6 +92,8 @@ class PartitionLog:
         if found.epochs_changed:
             save_epochs(log.state)
         log.state.update_high_watermark(opening.high_watermark)
+        if owner is not None:
+            log.segments.release_files()
         return log
 
     def __repr__(self) -> str:
@@ -263,6 +265,7 @@ class PartitionLog:
         now on."""
         state, theirs = self.state, other.state
         state.owner = owner
+        state.segments.hand_to(owner.files)
         state.jitter, state.leader_epoch = theirs.jitter, theirs.leader_epoch
         self.adopt_epochs(theirs.leader_epochs, theirs.log_start_offset)
         state.producers = theirs.producers

@@ -22,6 +22,7 @@ import struct
 from abc import ABC, abstractmethod
 from typing import ClassVar, Final, NoReturn
 
+from moldau.broker.log.file_pool import NO_POOL, FilePool
 from moldau.errors import CorruptLog
 from moldau.runtime.files import File, Files, MappedFile
 
@@ -40,7 +41,9 @@ class MappedIndex(ABC):
         "_capacity",
         "_files",
         "_map",
+        "_pool",
         "_reserved_bytes",
+        "_uses",
         "base_offset",
         "count",
         "path",
@@ -53,6 +56,8 @@ class MappedIndex(ABC):
         self.base_offset = base_offset
         self._capacity = bytes_max // self.entry.size
         self._map: MappedFile | None = None
+        self._pool: FilePool = NO_POOL
+        self._uses = 0
         self._reserved_bytes = 0
         self.was_cut = False
         """Whether entries were removed. A power loss may bring them back until the file is
@@ -103,9 +108,24 @@ class MappedIndex(ABC):
     def close(self) -> None:
         """Unmap the file. The next read maps it again."""
         if self._map is not None:
+            self._pool.discard(self)
             self._map.close()
             self._map = None
         self._reserved_bytes = 0
+
+    def join(self, pool: FilePool) -> None:
+        """Let the pool unmap the file when it is not used."""
+        self._pool = pool
+        if self._map is not None:
+            pool.admit(self)
+
+    def activity(self) -> int:
+        """Return a number that changes with each new entry and each search."""
+        return self.count + self._uses
+
+    def release_files(self) -> None:
+        """Unmap the file."""
+        self.close()
 
     def _reset(self) -> None:
         """Drop all entries."""
@@ -152,6 +172,7 @@ class MappedIndex(ABC):
         self.close()
         with self._files.open(self.path, "write") as file:
             self._map = file.map(self._extend(file), writable=True)
+        self._pool.admit(self)
 
     def _extend(self, file: File) -> int:
         """Give the file its full size, with zeros behind the entries. Return that size."""
@@ -188,7 +209,9 @@ class MappedIndex(ABC):
 
     def _buffer(self) -> memoryview:
         """Return the mapped entries. There must be at least one."""
+        self._uses += 1
         if self._map is None:
             with self._files.open(self.path) as file:
                 self._map = file.map(self.size_bytes)
+            self._pool.admit(self)
         return self._map.buffer

@@ -52,7 +52,8 @@ class Reading:
         segments = state.segments
         active = segments.active
         if offset >= upper:
-            return LogSlice(active.source, active.size_bytes, 0)
+            return LogSlice(None, active.size_bytes, 0)
+        state.owner.files.make_room()
         try:
             index = segments.index_of(offset)
             found = segments[index].find(offset)
@@ -60,7 +61,7 @@ class Reading:
                 index += 1
                 found = segments[index].find(offset)
             if found is None or found.base_offset >= upper:
-                return LogSlice(active.source, active.size_bytes, 0)
+                return LogSlice(None, active.size_bytes, 0)
             segment = segments[index]
             size = self._position_of_bound(index, upper) - found.position
         except OSError as error:
@@ -132,7 +133,7 @@ class Reading:
         segments = self._state.segments
         index = segments.index_of(offset)
         for number in range(index, len(segments)):
-            if segments[number].source is read.source:
+            if segments[number].is_source(read.source):
                 return number
         return index  # nothing was read, or the segment was replaced meanwhile
 
@@ -140,6 +141,7 @@ class Reading:
         """Answer ListOffsets; see `offset_lookup`."""
         state = self._state
         upper = state.log_end_offset if upper_offset is None else upper_offset
+        state.owner.files.make_room()
         try:
             return find_offset(state, timestamp, upper)
         except OSError as error:

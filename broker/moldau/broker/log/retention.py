@@ -62,6 +62,7 @@ class Retention:
         state = self._state
         if state.failure is not None:
             return 0
+        state.owner.files.make_room()
         ends = state.log_start_offset, state.high_watermark
         try:
             count = count_expired(state.segments, state.config, now_ms, *ends)

@@ -12,6 +12,11 @@ Up to `_usual_end` and `_usual_timestamp` an append is only a write, and now and
 
 Indexes are opened at first use, since most segments of a log are never read. A damaged index is
 rebuilt at once by a walk through the log.
+
+The log's file is opened at first use too, and closed again by `release_files`: a segment that is
+neither written nor read holds no file and no mapping. Bytes that were not synced before stay in the
+page cache. A later sync through another descriptor makes them durable, or reports the error (Linux
+reports an error to a descriptor that was opened after it, if no other one has seen it).
 """
 
 from __future__ import annotations
@@ -21,6 +26,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log import names
+from moldau.broker.log.file_pool import NO_POOL, FilePool
 from moldau.broker.log.offset_index import OffsetIndex
 from moldau.broker.log.scan import FoundBatch, batches, find_batch
 from moldau.broker.log.slice import SegmentFile
@@ -52,17 +58,19 @@ class Segment:
         "_config",
         "_damaged_at",
         "_directory",
-        "_file",
         "_files",
         "_index_due_at",
         "_is_index_open_to_more",
         "_offset_index",
+        "_pool",
         "_reserved_bytes",
+        "_source",
         "_suffix",
         "_tail_offset",
         "_tail_position",
         "_time_index",
         "_transaction_index",
+        "_uses",
         "_usual_end",
         "_usual_timestamp",
         "are_indexes_durable",
@@ -73,7 +81,6 @@ class Segment:
         "newest",
         "next_offset",
         "size_bytes",
-        "source",
     )
 
     def __init__(
@@ -98,8 +105,9 @@ class Segment:
         """The first offset that a rebuild of the indexes did not reach: offsets from there cannot
         be found."""
         self.base_offset = base_offset
-        self._file: File = files.open(self.log_path, "write")
-        self.source = SegmentFile(self._file)
+        self._pool: FilePool = NO_POOL
+        self._source: SegmentFile | None = SegmentFile(files.open(self.log_path, "write"))
+        self._uses = 0
         self.size_bytes = self._file.size
         self.next_offset = base_offset
         self.newest = TimestampOffset(NO_TIMESTAMP, base_offset)
@@ -127,6 +135,47 @@ class Segment:
         return f"Segment({self.log_path!r}, next_offset={self.next_offset})"
 
     # Files and indexes.
+
+    @property
+    def _file(self) -> File:
+        """The log's file, opened if it is not open."""
+        return (self._source or self._open_source()).file
+
+    @property
+    def source(self) -> SegmentFile:
+        """The log's open file, for slices of it. It is another one after `release_files`."""
+        self._uses += 1
+        return self._source or self._open_source()
+
+    def _open_source(self) -> SegmentFile:
+        self._source = source = SegmentFile(self._pool.open(self._files, self.log_path))
+        self._pool.admit(self)
+        return source
+
+    def is_source(self, source: SegmentFile | None) -> bool:
+        """Whether `source` is the log's file, and was not closed since."""
+        return source is not None and source is self._source
+
+    def join(self, pool: FilePool) -> None:
+        """Let the pool close the files when they are not used. From then on the segment is used in
+        the thread of the pool, except for `batches`."""
+        self._pool = pool
+        for index in self.mapped_indexes():
+            index.join(pool)
+        if self._source is not None:
+            pool.admit(self)
+
+    def activity(self) -> int:
+        """Return a number that changes with each append and each read."""
+        return self.size_bytes + self._uses
+
+    def release_files(self) -> None:
+        """Close the log's file when its last slice is gone, and unmap the indexes."""
+        self._pool.discard(self)
+        self._source = None
+        self._usual_end = 0
+        for index in self.mapped_indexes():
+            index.close()
 
     def path(self, kind: str) -> str:
         return f"{self._directory}/{names.segment_file_name(self.base_offset, kind, self._suffix)}"
@@ -190,10 +239,12 @@ class Segment:
             return False
         if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             return False
+        source = self._source
+        assert source is not None, "without an open file the usual end is 0"
         try:
-            self._file.append(data)
+            source.file.append(data)
         except OSError:
-            self._file.truncate(position)
+            source.file.truncate(position)
             raise
         self.size_bytes = end
         self._tail_offset, self._tail_position = self.next_offset, position
@@ -209,6 +260,7 @@ class Segment:
 
         After an OSError the file is as before, or the segment must not be used any more.
         """
+        self._pool.make_room()
         position = self.size_bytes
         end = position + len(data)
         if end > self._reserved_bytes and position >= _RESERVE_FROM_BYTES:
@@ -225,6 +277,7 @@ class Segment:
 
     def append_all(self, data: Buffer, batches_in_it: Sequence[Batch]) -> int:
         """Write batches that lie back to back in `data`, in one call. Otherwise like `append`."""
+        self._pool.make_room()
         position = at = self.size_bytes
         try:
             self._file.append_parts((data,))
@@ -265,7 +318,7 @@ class Segment:
     def _foresee(self) -> None:
         """Compute the limits up to which `append_usual` may append."""
         config, first = self._config, self.first_timestamp
-        is_open = self._is_index_open_to_more and not self.is_sealed
+        is_open = self._is_index_open_to_more and not self.is_sealed and self._source is not None
         room = max(self._reserved_bytes, _RESERVE_FROM_BYTES)
         self._usual_end = min(config.segment_bytes, room) if is_open else 0
         if first is None or first < 0:
@@ -353,8 +406,11 @@ class Segment:
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[Batch]:
         """Iterate over the batches from `position`, read in pieces. Raise CorruptRecord for bytes
-        that are not a batch."""
-        return batches(self.source, position, self.size_bytes if end is None else end)
+        that are not a batch. May run in a thread, for a sealed segment."""
+        source = self._source
+        if source is None:
+            source = SegmentFile(self._files.open(self.log_path))
+        return batches(source, position, self.size_bytes if end is None else end)
 
     # Opening and closing.
 
@@ -478,8 +534,8 @@ class Segment:
     def forget(self) -> None:
         """Close the indexes and drop the log's file, which closes when its last slice is gone."""
         self._close_indexes()
-        if hasattr(self, "source"):
-            del self.source
+        self._pool.discard(self)
+        self._source = None
 
     def move(self, directory: str) -> None:
         """Use the directory's new name. Indexes stay open, because they have the parts that are not
@@ -529,6 +585,8 @@ class Segment:
         offset_index = OffsetIndex(files, self.path(names.INDEX) + ending, base, room)
         time_index = TimeIndex(files, self.path(names.TIME_INDEX) + ending, base, room)
         self._offset_index, self._time_index = offset_index, time_index
+        offset_index.join(self._pool)
+        time_index.join(self._pool)
         return offset_index, time_index
 
     def _close_indexes(self) -> None:

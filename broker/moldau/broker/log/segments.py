@@ -8,15 +8,18 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 
+from moldau.broker.log.file_pool import NO_POOL, FilePool
 from moldau.broker.log.segment import Segment
 
 
 class Segments(Sequence[Segment]):
     """A sorted list of segments with lookup by offset."""
 
-    __slots__ = ("_bases", "_segments", "active", "version")
+    __slots__ = ("_bases", "_files", "_segments", "active", "version")
 
-    def __init__(self, segments: Sequence[Segment]) -> None:
+    def __init__(self, segments: Sequence[Segment], files: FilePool = NO_POOL) -> None:
+        """`files` closes the files of the segments that are not used."""
+        self._files = files
         self.version = 0
         """Changes with `replace_all`. Positions that were looked up before are not valid then."""
         self.replace_all(segments)
@@ -34,6 +37,8 @@ class Segments(Sequence[Segment]):
         """Replace all segments by others."""
         assert segments
         self.version += 1
+        for segment in segments:
+            segment.join(self._files)
         self._segments = list(segments)
         self._bases = [each.base_offset for each in self._segments]
         assert all(low < high for low, high in zip(self._bases, self._bases[1:], strict=False))
@@ -42,9 +47,21 @@ class Segments(Sequence[Segment]):
     def append(self, segment: Segment) -> None:
         """Add a new active segment."""
         assert segment.base_offset > self._bases[-1]
+        segment.join(self._files)
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
+
+    def hand_to(self, files: FilePool) -> None:
+        """Let another pool close the files that are not used."""
+        self._files = files
+        for segment in self._segments:
+            segment.join(files)
+
+    def release_files(self) -> None:
+        """Close all files that are open. They are opened again at the next use."""
+        for segment in self._segments:
+            segment.release_files()
 
     def index_of(self, offset: int) -> int:
         """Return the number of the segment for `offset`, or 0 if the offset lies before all

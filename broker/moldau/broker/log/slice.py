@@ -31,11 +31,14 @@ class SegmentFile:
 
 
 class LogSlice:
-    """`size_bytes` of a file from `position`. It goes into a response in place of records."""
+    """`size_bytes` of a file from `position`. It goes into a response in place of records.
+
+    An empty slice may have no file: a read at the log's end opens none.
+    """
 
     __slots__ = ("position", "size_bytes", "source")
 
-    def __init__(self, source: SegmentFile, position: int, size_bytes: int) -> None:
+    def __init__(self, source: SegmentFile | None, position: int, size_bytes: int) -> None:
         self.source = source
         self.position = position
         self.size_bytes = size_bytes
@@ -44,24 +47,27 @@ class LogSlice:
         return self.size_bytes
 
     def __repr__(self) -> str:
-        return f"LogSlice({self.source.file.path!r}, {self.position}, {self.size_bytes})"
+        path = None if self.source is None else self.source.file.path
+        return f"LogSlice({path!r}, {self.position}, {self.size_bytes})"
 
     def fileno(self) -> int | None:
         """Return the file descriptor for sendfile, or None if there is no real file."""
-        return self.source.file.fileno()
+        return None if self.source is None else self.source.file.fileno()
 
     def read(self) -> bytes:
         """Read the whole slice."""
-        return self.source.file.read_at(self.position, self.size_bytes)
+        return self.read_at(0, self.size_bytes)
 
     def read_at(self, start: int, size: int) -> bytes:
         """Read a part of the slice. `start` counts from the slice's start."""
         size = min(size, self.size_bytes - start)
-        return self.source.file.read_at(self.position + start, size) if size > 0 else b""
+        if size <= 0 or self.source is None:
+            return b""
+        return self.source.file.read_at(self.position + start, size)
 
     def read_into(self, start: int, buffer: bytearray | memoryview) -> int:
         """Fill `buffer` from a part of the slice. Return the number of bytes."""
         room = min(len(buffer), self.size_bytes - start)
-        if room <= 0:
+        if room <= 0 or self.source is None:
             return 0
         return self.source.file.read_into(self.position + start, memoryview(buffer)[:room])

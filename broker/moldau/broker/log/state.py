@@ -63,7 +63,7 @@ class LogState:
         self.directory = directory
         self.config = config
         self.owner = owner
-        self.segments = Segments(found.segments)
+        self.segments = Segments(found.segments, owner.files)
         self.producers = found.producers
         self.snapshots = found.snapshots
         self.leader_epochs = found.epochs

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator
 from typing import Final, NamedTuple
 
 from moldau.errors import CorruptLog
-from moldau.runtime.files import File, Files
+from moldau.runtime.files import Files
 
 VERSION: Final = 0
 
@@ -43,7 +43,6 @@ class TransactionIndex:
         self.path = path
         self._files = files
         self._base_offset = base_offset
-        self._file: File | None = None
         self._packed: bytearray | None = None  # None: not read yet
         self._is_dirty = False
 
@@ -67,7 +66,8 @@ class TransactionIndex:
             last = transaction.last_offset
             added += _ENTRY.pack(VERSION, *transaction)
         self._is_dirty = True
-        self._writable().write_at(len(entries), added)
+        with self._files.open(self.path, "write") as file:
+            file.write_at(len(entries), added)
         entries += added
 
     def collect(self, fetch_offset: int, upper_bound: int) -> tuple[list[AbortedTransaction], bool]:
@@ -99,7 +99,8 @@ class TransactionIndex:
         self._packed = bytearray()
         if self._files.exists(self.path):
             self._is_dirty = True
-            self._writable().truncate(0)
+            with self._files.open(self.path, "write") as file:
+                file.truncate(0)
 
     def check(self) -> None:
         """Raise CorruptLog unless the file holds only whole entries, in order, that belong to this
@@ -127,12 +128,9 @@ class TransactionIndex:
         """Make the entries durable, but not the file's name. May run in a thread."""
         if not self._is_dirty:
             return
-        file = self._file
-        if file is not None:
-            file.sync()
-        elif self._files.exists(self.path):
-            with self._files.open(self.path, "update") as closed_before:
-                closed_before.sync()
+        if self._files.exists(self.path):
+            with self._files.open(self.path, "update") as file:
+                file.sync()
         self._is_dirty = False
 
     def rename(self, path: str) -> None:
@@ -143,10 +141,7 @@ class TransactionIndex:
         self.path = path
 
     def close(self) -> None:
-        """Close the file and drop the entries in memory. The next use opens it again."""
-        if self._file is not None:
-            self._file.close()
-            self._file = None
+        """Drop the entries in memory. The next use reads them again."""
         self._packed = None
 
     def remove(self) -> None:
@@ -166,15 +161,11 @@ class TransactionIndex:
             self._packed = entries
         return entries
 
-    def _writable(self) -> File:
-        if self._file is None:
-            self._file = self._files.open(self.path, "write")
-        return self._file
-
     def _cut(self, position: int) -> None:
         del self._entries()[position:]
         self._is_dirty = True
-        self._writable().truncate(position)
+        with self._files.open(self.path, "write") as file:
+            file.truncate(position)
 
     def _last_offset_at(self, position: int) -> int:
         offset: int = _INT64.unpack_from(self._entries(), position + _LAST_OFFSET_AT)[0]

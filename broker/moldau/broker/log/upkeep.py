@@ -120,6 +120,8 @@ class Upkeep:
 
     async def _sweep(self) -> bool:
         now_ms = self._now_ms()
+        self._directories.limit_files(self._runtime.files)
+        self._directories.pool.release_idle(now_ms)
         for directory in self._directories.in_service():
             for log in directory.logs.values():
                 if log.flushing.is_due(now_ms):

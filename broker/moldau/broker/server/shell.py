@@ -396,8 +396,7 @@ class Broker:
         limit = self._runtime.files.open_files_max()
         if limit is None:
             return None
-        directories = self.node.directories.directories
-        return connections_max(limit, sum(len(each.logs) for each in directories))
+        return connections_max(limit)
 
     async def _join(self, node: Node, controller: LocalController, host_name: str) -> Membership:
         """Register this broker, and wait until it is unfenced."""
