@@ -28,13 +28,14 @@ from tests.broker.coordinator.table import commit_request
 
 OFFSETS = "__consumer_offsets"
 PREFIX = "moldau.coordinator.group."
+DECISIONS = f"{PREFIX}decisions"
 
 
 def told(at: Serving) -> dict[str, int | float]:
     """Every number that is not nought; of a histogram how often something was observed."""
     found: dict[str, int | float] = {}
     for metric in at.node.metrics.snapshot():
-        if metric.name.startswith(PREFIX):
+        if metric.name.startswith(PREFIX) and metric.name != DECISIONS:
             ((_, value),) = ((each.attributes, each.value) for each in metric.points)
             number = sum(value.counts) if isinstance(value, HistogramValue) else value
             if number:
@@ -156,6 +157,9 @@ async def test_what_is_decided_is_measured_and_so_is_the_wait_for_disks(at: Serv
     found = told(at)
     assert found["parked"] == 1
     assert found["processing"] >= 1
+    (decisions,) = (each for each in at.node.metrics.snapshot() if each.name == DECISIONS)
+    counted = {dict(each.attributes)["decision"]: each.value for each in decisions.points}
+    assert counted == {"OffsetCommit": 1}
 
 
 @serving()

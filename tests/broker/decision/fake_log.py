@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable
 from typing import NamedTuple
 
 from moldau.broker.decision.log import Append
-from moldau.broker.decision.outcome import Outcome, Ticket
+from moldau.broker.decision.outcome import Effect, Outcome, Ticket
 from moldau.broker.decision.runtime import DecisionRuntime, Hooks
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
@@ -109,6 +109,7 @@ class Owner:
         self.processed: list[float] = []
         self.waited: list[float] = []
         self.now_ns = NS_OF_MS
+        self.released: list[Effect] = []
         hooks: Hooks[str] = Hooks(
             replay=self._replay,
             as_answer=self._as_answer,
@@ -116,7 +117,8 @@ class Owner:
             on_parked=self._on_parked,
             on_gathered=self._on_gathered,
             on_committed=self._on_committed if publishes else None,
-            processed=self.processed.append,
+            processed=lambda name, seconds: self.processed.append(seconds),
+            on_effects=self.released.extend,
             waited=self.waited.append,
         )
         self.decisions = DecisionRuntime(self.core, log, hooks, leader_epoch, lambda: self.now_ns)
@@ -132,7 +134,7 @@ class Owner:
             return KafkaError(ErrorCode.NOT_COORDINATOR)
         return error
 
-    def _on_broken(self) -> None:
+    def _on_broken(self, name: str) -> None:
         self.broken += 1
         self.close()
 

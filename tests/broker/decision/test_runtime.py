@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, replace
+
 import pytest
 
 from moldau.broker.decision.context import Principal, RequestContext
-from moldau.broker.decision.outcome import Outcome
+from moldau.broker.decision.outcome import Effect, Outcome
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
 from moldau.records import NO_PRODUCER, Producer
@@ -389,3 +391,100 @@ def test_what_waits_for_too_long_is_refused_and_the_rest_goes_on() -> None:
     assert owner.heard == [("a", ErrorCode.COORDINATOR_NOT_AVAILABLE)]
     owner.commit()
     assert owner.heard[1:] == [("b", "fine")]
+
+
+# Effects.
+
+
+@dataclass(frozen=True, slots=True)
+class Ring(Effect):
+    """Something to do outside."""
+
+    number: int
+
+
+def rung(owner: Owner, name: str, number: int, *records: str) -> None:
+    ticket = owner.ticket(name)
+    outcome: Outcome[str] = Outcome(records, ((ticket, FINE),), (Ring(number),))
+    owner.decisions.run(lambda core, now_ms: outcome, ticket)
+
+
+def test_effects_are_released_after_the_answers_when_the_records_are_committed() -> None:
+    owner = Owner(FakeLog())
+    released_at: list[int] = []
+    owner.decisions._hooks = replace(
+        owner.decisions._hooks, on_effects=lambda effects: released_at.append(len(owner.heard))
+    )
+    rung(owner, "one", 1, "a")
+    rung(owner, "two", 2)
+    assert (owner.heard, released_at) == ([], [])
+    owner.commit()
+    assert owner.heard == [("one", "fine"), ("two", "fine")]
+    assert released_at == [1, 2]
+    owner.commit()
+    assert released_at == [1, 2], "once"
+
+
+def test_effects_of_gathered_decisions_are_released_too() -> None:
+    owner = Owner(FakeLog())
+    outcomes: list[Outcome[str]] = [Outcome((str(at),), (), (Ring(at),)) for at in (1, 2)]
+    for _ in range(2):
+        owner.decisions.gather(lambda core, now_ms: outcomes.pop(0), owner.ticket("x"))
+    owner.decisions.write_gathered()
+    owner.commit()
+    assert owner.released == [Ring(1), Ring(2)]
+
+
+def test_effects_of_another_leadership_are_dropped() -> None:
+    for end in ("close", "leadership", "refused"):
+        owner = Owner(FakeLog())
+        if end == "refused":
+            owner.log.rejections.append(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS))
+        rung(owner, end, 1, "a")
+        if end == "close":
+            owner.close()
+        owner.log.leader_epoch = 2 if end == "leadership" else owner.log.leader_epoch
+        owner.commit()
+        assert owner.released == [], end
+        assert [name for name, told in owner.heard if told != "fine"] == [end]
+
+
+def test_effects_outlive_their_answers_that_waited_for_too_long() -> None:
+    """The records are in the log: what they ask for has to happen if they are committed."""
+    owner = Owner(FakeLog())
+    rung(owner, "one", 1, "a")
+    owner.run("two", "b")
+    late = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    owner.now_ns += NS_OF_MS
+    owner.decisions.expire(owner.now_ns, late)
+    assert [told for _, told in owner.heard] == [late.code, late.code]
+    assert owner.decisions.is_waiting
+    assert owner.released == []
+    assert owner.decisions.waiting_since_ns == owner.now_ns, "not overdue at once again"
+    owner.commit()
+    assert owner.released == [Ring(1)]
+    assert not owner.decisions.is_waiting
+
+
+def test_an_answer_that_fails_holds_no_effect_back() -> None:
+    owner = Owner(FakeLog())
+
+    def fails(response: object) -> None:
+        raise ConnectionError("gone")
+
+    outcome: Outcome[str] = Outcome(("a",), ((fails, FINE),), (Ring(1),))
+    owner.decisions.run(lambda core, now_ms: outcome, fails)
+    with pytest.raises(ConnectionError):
+        owner.commit()
+    assert owner.released == [Ring(1)]
+
+
+def test_a_decision_has_a_name() -> None:
+    owner = Owner(FakeLog())
+    names: list[str] = []
+    owner.decisions._processed = lambda name, seconds: names.append(name)
+    done: Outcome[str] = Outcome()
+    owner.decisions.run(lambda core, now_ms: done, owner.ticket("x"), name="JoinGroup")
+    owner.decisions.gather(lambda core, now_ms: done, owner.ticket("x"), "OffsetCommit")
+    owner.decisions.write_gathered()
+    assert names == ["JoinGroup", "OffsetCommit"]

@@ -111,7 +111,7 @@ def serve_describe_groups(node: Node, request: ApiRequest) -> None:
                 (found,) = cast(classics.DescribeGroupsResponse, response).groups
                 together.put(number, found)
 
-        node.groups.submit(group_id, _describe_classic(group_id, answer), answer)
+        node.groups.submit(group_id, _describe_classic(group_id, answer), answer, "DescribeGroups")
 
 
 def _describe_classic(group_id: str, ticket: Ticket) -> Callable[[Groups, int], Outcome]:
@@ -167,7 +167,9 @@ def serve_consumer_group_describe(node: Node, request: ApiRequest) -> None:
         elif not group_id:
             answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
         else:
-            node.groups.submit(group_id, _describe_consumer(group_id, answer), answer)
+            node.groups.submit(
+                group_id, _describe_consumer(group_id, answer), answer, "ConsumerGroupDescribe"
+            )
 
 
 def _describe_consumer(group_id: str, ticket: Ticket) -> Callable[[Groups, int], Outcome]:
@@ -214,7 +216,7 @@ def serve_delete_groups(node: Node, request: ApiRequest) -> None:
                 (found,) = cast(DeleteGroupsResponse, response).results
                 together.put(number, found)
 
-        node.groups.submit(group_id, _delete(group_id, answer), answer)
+        node.groups.submit(group_id, _delete(group_id, answer), answer, "DeleteGroups")
 
 
 def _delete(group_id: str, ticket: Ticket) -> Callable[[Groups, int], Outcome]:

@@ -63,6 +63,7 @@ def serve_join_group(node: Node, request: ApiRequest) -> None:
         message.group_id,
         lambda groups, now_ms: groups.on_request(message, context, answer, now_ms),
         answer,
+        "JoinGroup",
     )
 
 
@@ -89,6 +90,7 @@ def serve_sync_group(node: Node, request: ApiRequest) -> None:
             message.group_id,
             lambda groups, now_ms: groups.on_request(message, request.context, answer, now_ms),
             answer,
+            "SyncGroup",
         )
 
 
@@ -111,6 +113,7 @@ def serve_heartbeat(node: Node, request: ApiRequest) -> None:
         message.group_id,
         lambda groups, now_ms: groups.on_heartbeat(message, answer, now_ms),
         answer,
+        "Heartbeat",
     )
 
 
@@ -140,6 +143,7 @@ def serve_leave_group(node: Node, request: ApiRequest) -> None:
         message.group_id,
         lambda groups, now_ms: groups.on_request(message, context, answer, now_ms),
         answer,
+        "LeaveGroup",
     )
 
 
@@ -172,6 +176,7 @@ def serve_consumer_group_heartbeat(node: Node, request: ApiRequest) -> None:
         message.group_id,
         lambda groups, now_ms: groups.on_request(message, context, answer, now_ms),
         answer,
+        "ConsumerGroupHeartbeat",
     )
 
 

@@ -53,6 +53,7 @@ def serve(node: Node, request: ApiRequest) -> None:
         message.group_id,
         lambda groups, now_ms: commit(groups, message, version, answer, now_ms),
         answer,
+        "OffsetCommit",
     )
 
 
@@ -135,6 +136,7 @@ def serve_delete(node: Node, request: ApiRequest) -> None:
             message.group_id,
             lambda groups, now_ms: delete_offsets(groups, message, answer),
             answer,
+            "OffsetDelete",
         )
 
 

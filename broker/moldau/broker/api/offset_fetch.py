@@ -68,7 +68,9 @@ def _fetch(node: Node, group: OffsetFetchRequestGroup, put: Put, *, require_stab
             (found,) = cast(OffsetFetchResponse, response).groups
             put(found)
 
-    node.groups.submit(group.group_id, _reading(group, answer, require_stable), answer)
+    node.groups.submit(
+        group.group_id, _reading(group, answer, require_stable), answer, "OffsetFetch"
+    )
 
 
 def _reading(

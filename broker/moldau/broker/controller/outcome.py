@@ -46,7 +46,7 @@ class Outcome(outcome.Outcome[MetadataRecord], Generic[R_co]):
     def __new__(cls, records: tuple[MetadataRecord, ...], response: R_co) -> Self:
         """`response` is the response to the request, once the records are committed."""
         assert isinstance(response, Response)
-        return tuple.__new__(cls, (records, ((REQUEST, response),), None))
+        return tuple.__new__(cls, (records, ((REQUEST, response),), (), None))
 
     @property
     def response(self) -> R_co:

@@ -176,7 +176,7 @@ class ActiveController:
             outcome = decider.controller.on_request(request, context, self._inputs(request))
             return Outcome(outcome.records, ((on_answer, outcome.response),))
 
-        self._decisions.run(decide, on_answer, origin=context)
+        self._decisions.run(decide, on_answer, origin=context, name=type(request).__name__)
 
     def _change_voters(self, request: VoterChange, on_answer: OnAnswer) -> None:
         """Change the voters. They are part of the log itself and not of the image."""
@@ -273,8 +273,8 @@ class ActiveController:
     def _replay(self, offset: int, append: Append[MetadataRecord], now_ms: int) -> None:
         self.controller.image.replay_all(append.records)
 
-    def _on_broken(self) -> None:
-        self._fail(AssertionError("the image does not follow its own log"))
+    def _on_broken(self, name: str) -> None:
+        self._fail(AssertionError(f"the image does not follow its own log, after {name}"))
 
     def _fail(self, error: Exception) -> None:
         if self.failure is None:

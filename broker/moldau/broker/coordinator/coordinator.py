@@ -55,6 +55,7 @@ class Coordinator(Generic[S]):
             schema=kind.schema,
             terms=self._terms,
             metrics=metrics,
+            carry_out=kind.carry_out,
         )
         self._known_terms: tuple[Settings, Terms] | None = None
         self._runtime = CoordinatorRuntime(ground, node.replicas, kind.make)
@@ -75,17 +76,21 @@ class Coordinator(Generic[S]):
         count = self._node.partition_count(self.kind.schema.topic)
         return coordinator_partition(key, count) if count else None
 
-    def submit(self, key: str, decide: Decide[S], on_answer: OnAnswer) -> None:
+    def submit(
+        self, key: str, decide: Decide[S], on_answer: OnAnswer, name: str = "request"
+    ) -> None:
         """Let the key's shard decide. `on_answer` is called once, perhaps before this returns; it
-        is the ticket of the decision."""
+        is the ticket of the decision. `name` is the decision's, for logs and metrics."""
         try:
             shell = self._shell_of(key)
         except KafkaError as error:
             on_answer(error)
             return
-        shell.run(decide, on_answer)
+        shell.run(decide, on_answer, name=name)
 
-    def gather(self, key: str, decide: Decide[S], on_answer: OnAnswer) -> None:
+    def gather(
+        self, key: str, decide: Decide[S], on_answer: OnAnswer, name: str = "request"
+    ) -> None:
         """Decide like `submit`, but the outcome may share a batch with others
         (`ShardShell.gather`)."""
         try:
@@ -93,7 +98,7 @@ class Coordinator(Generic[S]):
         except KafkaError as error:
             on_answer(error)
             return
-        shell.gather(decide, on_answer)
+        shell.gather(decide, on_answer, name)
 
     def tables(self) -> Iterator[S]:
         """Yield all shards on this node. Raise KafkaError if one is still loading. A shard that
@@ -132,7 +137,9 @@ class Coordinator(Generic[S]):
     def on_topics_changed(self, changed: Collection[str], deleted: Collection[str]) -> None:
         """React to topics that were created, deleted or extended. `deleted` are among `changed`."""
         for shell in self._runtime:
-            shell.each(lambda shard, now_ms: shard.on_topics_changed(changed, deleted, now_ms))
+            shell.each(
+                lambda shard, now_ms: shard.on_topics_changed(changed, deleted, now_ms), "topics"
+            )
 
     def close(self) -> None:
         """Stop the coordinator. Parked requests are answered with NOT_COORDINATOR."""

@@ -12,6 +12,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Generic
 
 from moldau.broker.coordinator.shard import S
+from moldau.broker.coordinator.shell import CarryOut, no_effects
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.coordinator import Coordinator
@@ -40,6 +41,8 @@ class CoordinatorKind(Generic[S]):
     """Creates an empty shard."""
     terms: Callable[[Settings], Terms]
     """Returns the values of the settings that the runtime of its shards uses."""
+    carry_out: CarryOut = no_effects
+    """Carries out the effects of its decisions."""
     declare: Callable[[Registry, Coordinator[S]], None] = lambda registry, coordinator: None
     """Declares the metrics of its own, once for a node."""
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Final, Protocol
 
-from moldau.metrics import SECONDS, Histogram, Registry
+from moldau.metrics import SECONDS, Counter, Histogram, Registry
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.shell import State
@@ -22,7 +22,15 @@ _PROCESSING_SECONDS: Final = (0.00001, 0.000025, 0.00005, *SECONDS)
 class CoordinatorMetrics:
     """The metrics of one coordinator on one node. `name` is its part of the metrics' names."""
 
-    __slots__ = ("_prefix", "_registry", "loading", "parked", "processing")
+    __slots__ = (
+        "_by_name",
+        "_decisions",
+        "_prefix",
+        "_registry",
+        "loading",
+        "parked",
+        "processing",
+    )
 
     def __init__(self, registry: Registry, name: str) -> None:
         self._registry = registry
@@ -37,10 +45,25 @@ class CoordinatorMetrics:
             "How long it took to decide, and to append what was decided.",
             bounds=_PROCESSING_SECONDS,
         )
+        self._decisions = registry.counters(
+            f"{self._prefix}.decisions",
+            "Decisions, by the request or event that caused them.",
+            "{decision}",
+            labels=("decision",),
+        )
+        self._by_name: dict[str, Counter] = {}
         self.parked: Histogram = registry.histogram(
             f"{self._prefix}.parked",  # event-purgatory-time-ms
             "How long answers waited for the in-sync replicas.",
         )
+
+    def processed(self, name: str, seconds: float) -> None:
+        """Count a decision, and note its duration."""
+        self.processing.observe(seconds)
+        counter = self._by_name.get(name)
+        if counter is None:
+            counter = self._by_name[name] = self._decisions.bind(name)
+        counter.value += 1
 
     def watch(self, shells: Shells) -> None:
         """Count these shards at each scrape."""

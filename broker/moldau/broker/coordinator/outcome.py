@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from moldau.broker.decision import outcome
-from moldau.broker.decision.outcome import Answer, Ticket
+from moldau.broker.decision.outcome import Answer, Effect, Ticket
 from moldau.errors.codes import KafkaError
 from moldau.protocol.declare import LogKey, LogValue, Response
 
-__all__ = ("NOTHING", "Answer", "LogRecord", "Outcome", "Ticket", "answered")
+__all__ = ("NOTHING", "Answer", "Effect", "LogRecord", "Outcome", "Ticket", "answered")
 
 
 class LogRecord(NamedTuple):

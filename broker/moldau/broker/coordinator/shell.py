@@ -19,7 +19,7 @@ import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Generic, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias
 
 from moldau.broker.coordinator.batches import Ended, Piece, Stored, chunks, decode_piece
 from moldau.broker.coordinator.parked import CommitWatch, as_answer
@@ -31,7 +31,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.metrics import CoordinatorMetrics
-    from moldau.broker.coordinator.outcome import LogRecord
+    from moldau.broker.coordinator.outcome import Effect, LogRecord
     from moldau.broker.decision.log import Append
     from moldau.broker.log.slice import LogSlice
     from moldau.broker.replication.partition import Partition
@@ -66,6 +66,16 @@ class Terms(NamedTuple):
     event loop's turn. That adapts to the load: the more there is to do, the longer a turn takes."""
 
 
+CarryOut: TypeAlias = "Callable[[tuple[Effect, ...], ShardShell[Any]], None]"
+"""Carries out the effects of a shard's decisions. What comes of them are decisions of that shell
+again (`ShardShell.run`), which refuses them if it is closed by then."""
+
+
+def no_effects(effects: tuple[Effect, ...], shell: ShardShell[Any]) -> None:
+    """Carry out the effects of a coordinator that has none."""
+    raise AssertionError(f"nothing carries out {effects}")
+
+
 @dataclass(frozen=True, slots=True)
 class Ground:
     """The services that all shards of a coordinator share."""
@@ -77,6 +87,8 @@ class Ground:
     terms: Callable[[], Terms]
     """Returns the current values of the settings."""
     metrics: CoordinatorMetrics
+    carry_out: CarryOut = no_effects
+    """Carries out the effects of committed decisions."""
 
 
 class ShardShell(Generic[S]):
@@ -118,7 +130,8 @@ class ShardShell(Generic[S]):
             on_parked=self._watch.begin,
             on_gathered=self._on_gathered,
             on_settled=self._set_timer,
-            processed=ground.metrics.processing.observe,
+            on_effects=self._on_effects,
+            processed=ground.metrics.processed,
             waited=ground.metrics.parked.observe,
         )
         return DecisionRuntime(
@@ -168,6 +181,9 @@ class ShardShell(Generic[S]):
         else:
             self._loop.call_soon(self._decisions.write_gathered)
 
+    def _on_effects(self, effects: tuple[Effect, ...]) -> None:
+        self._ground.carry_out(effects, self)
+
     def _replay_appended(self, offset: int, append: Append[LogRecord], now_ms: int) -> None:
         records, _, producer, _ = append
         replay, producer_id = self.shard.replay, producer.id
@@ -175,8 +191,9 @@ class ShardShell(Generic[S]):
             replay(offset, producer_id, key, value, now_ms)
             offset += 1
 
-    def _on_broken(self) -> None:
-        self._ground.log.error("replaying what was appended failed", **self._facts())
+    def _on_broken(self, name: str) -> None:
+        what = "replaying what was appended failed"
+        self._ground.log.error(what, **self._facts(), decision=name)
         self.close()
 
     # Time.

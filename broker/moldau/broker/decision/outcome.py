@@ -1,7 +1,8 @@
-"""The result of a decision: records to append, and the answers that depend on them.
+"""The result of a decision: records to append, and the answers and effects that depend on them.
 
 Invariants: an outcome changes nothing by itself. The runtime appends its records as one batch,
-replays them, and gives the answers when this batch and everything appended before it are committed.
+replays them, and gives the answers and releases the effects when this batch and everything appended
+before it are committed in the leader epoch of the decision.
 A rejected append changes nothing: none of its records was replayed. `on_failure` then decides the
 answers of the waiting requests.
 """
@@ -18,6 +19,15 @@ Ticket: TypeAlias = object
 """One waiting request, in a form that the runtime defines. A core keeps the ticket and returns it
 exactly once."""
 
+
+class Effect:
+    """Something to do outside of the state: send a request, close a connection. A core returns
+    effects as values of subclasses, which are frozen dataclasses. A shell carries them out, and
+    reports what comes of them as new decisions."""
+
+    __slots__ = ()
+
+
 Answer: TypeAlias = "tuple[Ticket, Response | KafkaError]"
 
 REQUEST: Final[Ticket] = "request"
@@ -27,8 +37,11 @@ R_co = TypeVar("R_co", covariant=True)
 
 
 class Outcome(NamedTuple, Generic[R_co]):
-    """What the runtime must do, in this order: append `records`, replay them, give `answers` once
-    they are committed.
+    """What the runtime must do, in this order: append `records`, replay them, and once they are
+    committed give `answers` and release `effects`.
+
+    Effects are released once, even if the answers have timed out by then. They are dropped if the
+    leadership ends before: the next leader finds what is to be done in the log.
 
     An answer that is a KafkaError becomes the response with this error. `on_failure` is called when
     the append was rejected; its arguments are the error and the time. The outcome that it returns
@@ -41,6 +54,7 @@ class Outcome(NamedTuple, Generic[R_co]):
 
     records: tuple[R_co, ...] = ()
     answers: tuple[Answer, ...] = ()
+    effects: tuple[Effect, ...] = ()
     on_failure: Callable[[KafkaError, int], Outcome[R_co]] | None = None
 
 

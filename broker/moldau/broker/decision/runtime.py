@@ -1,7 +1,10 @@
 """The one order in which coordinators and the controller carry out their decisions.
 
 decide -> append the records as one batch -> replay them -> park the answers until everything
-appended so far is committed in the leader epoch of the decision -> release them, or refuse them.
+appended so far is committed in the leader epoch of the decision -> release them and the effects,
+or refuse them.
+
+Each decision has a name, for logs and metrics: that of its API, or of what caused it.
 
 Decisions that do not depend on each other can be gathered: they share one batch. Before any other
 decision the gathered records are appended and replayed. If a shared batch is rejected for an error
@@ -13,7 +16,8 @@ Invariants:
 - An answer is released only when the records of its decision, and all before them, are committed
   in the leader epoch that this runtime serves. A runtime serves one leader epoch; the next one gets
   a new runtime, with a state that is loaded anew. The answers of another epoch are refused.
-- Each answer is given once. After `close` nothing waits.
+- Each answer is given once, and each effect released once, after the answers of its outcome. After
+  `close` nothing waits.
 - A rejected append changes nothing: none of its records was replayed. Its answers are given at
   once: those of `on_failure`, or the error. If the log closes the runtime within an append,
   `on_failure` is not called: the core has ended.
@@ -32,10 +36,11 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
+from itertools import chain
 from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
 
 from moldau.broker.decision.log import Append, DecisionLog
-from moldau.broker.decision.outcome import Answer, Outcome, Ticket, give, give_all
+from moldau.broker.decision.outcome import Answer, Effect, Outcome, Ticket, give, give_all
 from moldau.broker.decision.parked import Parked
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import NO_PRODUCER
@@ -51,6 +56,8 @@ _OF_ONE_OF_THEM: Final = (
     ErrorCode.UNKNOWN_SERVER_ERROR,
 )
 """Errors of a shared batch that may be caused by only one of its outcomes."""
+_REQUEST: Final = "request"
+_OF_NO_REQUEST: Final = (None, NO_PRODUCER, None)
 _MS: Final = 1_000_000
 _SECOND: Final = 1_000_000_000
 
@@ -81,8 +88,9 @@ class Hooks(Generic[R]):
     """Applies appended records. The arguments are the first offset, the append, the time."""
     as_answer: Callable[[KafkaError], KafkaError]
     """Return the error that clients get for an error of the log."""
-    on_broken: Callable[[], None]
-    """Called if the state no longer matches the log. The owner closes the runtime."""
+    on_broken: Callable[[str], None]
+    """Called if the state no longer matches the log, with the name of the decision. The owner
+    closes the runtime."""
     on_parked: Callable[[], None] = lambda: None
     """Called when answers begin to wait, and none did before. The owner then calls `on_commit` when
     the high watermark or the leadership moves."""
@@ -94,8 +102,10 @@ class Hooks(Generic[R]):
     """Called once for each outcome with records, in order, when they are committed, just before
     their answers are given. The other argument is the offset after the last record. It may close
     the runtime, which refuses these answers too; it raises no error."""
-    processed: Callable[[float], None] = lambda seconds: None
-    """Receives the duration of each decision and its append, in seconds."""
+    on_effects: Callable[[tuple[Effect, ...]], None] = lambda effects: None
+    """Called with the effects of an outcome when its records are committed, after its answers."""
+    processed: Callable[[str, float], None] = lambda name, seconds: None
+    """Receives the name of each decision, and its duration with its append, in seconds."""
     waited: Callable[[float], None] = lambda seconds: None
     """Receives the time for which the answers of one outcome were parked, in seconds."""
 
@@ -105,6 +115,7 @@ class DecisionRuntime(Generic[C, R]):
 
     __slots__ = (
         "_gathered",
+        "_gathered_name",
         "_hooks",
         "_is_releasing",
         "_left_to_caller",
@@ -140,6 +151,7 @@ class DecisionRuntime(Generic[C, R]):
         self._on_committed = hooks.on_committed
         self._monotonic_ns = monotonic_ns
         self._gathered: deque[Outcome[R]] = deque()
+        self._gathered_name = _REQUEST
         self._parked: deque[Parked[R]] = deque()
         self._is_releasing = False
         self._left_to_caller: Ticket | None = None
@@ -179,6 +191,7 @@ class DecisionRuntime(Generic[C, R]):
         ticket: Ticket,
         producer: Producer = NO_PRODUCER,
         origin: RequestContext | None = None,
+        name: str = _REQUEST,
     ) -> None:
         """Decide now. `ticket` also gets a KafkaError that the decision raises, or the reason why
         nothing can be decided now."""
@@ -200,14 +213,16 @@ class DecisionRuntime(Generic[C, R]):
             if outcome is None:
                 self.settle(now_ms)
         if outcome.records:
-            self._carry_out(outcome, now_ms, ticket, producer, origin)
+            self._write(outcome, now_ms, name, (ticket, producer, origin))
         else:
             self._park(outcome)
         if not self.core.is_settled:
             self.settle(now_ms)
-        self._processed((self._monotonic_ns() - began_ns) / _SECOND)
+        self._processed(name, (self._monotonic_ns() - began_ns) / _SECOND)
 
-    def gather(self, decide: Callable[[C, int], Outcome[R]], ticket: Ticket) -> None:
+    def gather(
+        self, decide: Callable[[C, int], Outcome[R]], ticket: Ticket, name: str = _REQUEST
+    ) -> None:
         """Decide like `run`, but independently of the other gathered decisions. The outcome may
         share its batch with theirs, so its records belong to no transaction."""
         if self.refusal is not None:
@@ -221,6 +236,7 @@ class DecisionRuntime(Generic[C, R]):
         gathered = self._gathered
         gathered.append(outcome)
         if len(gathered) == 1:
+            self._gathered_name = name
             self._hooks.on_gathered()
         elif len(gathered) >= GATHERED_MAX:
             self.write_gathered()
@@ -233,12 +249,12 @@ class DecisionRuntime(Generic[C, R]):
         began_ns = self._monotonic_ns()
         now_ms = began_ns // _MS
         if len(gathered) == 1:
-            self.perform(gathered.popleft(), now_ms)
+            self.perform(gathered.popleft(), now_ms, self._gathered_name)
         else:
             self._write_together(now_ms)
-        self._processed((self._monotonic_ns() - began_ns) / _SECOND)
+        self._processed(self._gathered_name, (self._monotonic_ns() - began_ns) / _SECOND)
 
-    def each(self, decide: Callable[[C, int], Iterable[Outcome[R]]]) -> None:
+    def each(self, decide: Callable[[C, int], Iterable[Outcome[R]]], name: str = "each") -> None:
         """Carry out one outcome after the other: each is done before the next is requested. Do
         nothing if no decision can be made now."""
         if self._gathered:
@@ -247,15 +263,15 @@ class DecisionRuntime(Generic[C, R]):
             return
         now_ms = self._monotonic_ns() // _MS
         for outcome in decide(self.core, now_ms):
-            self.perform(outcome, now_ms)
+            self.perform(outcome, now_ms, name)
             if not self.is_open():
                 return
         self.settle(now_ms)
 
-    def perform(self, outcome: Outcome[R], now_ms: int) -> None:
+    def perform(self, outcome: Outcome[R], now_ms: int, name: str = "deadline") -> None:
         """Carry out an outcome that no request caused, or that was gathered. The core has decided
         it on the current state."""
-        self._carry_out(outcome, now_ms)
+        self._carry_out(outcome, now_ms, name)
         if not self.core.is_settled:
             self.settle(now_ms)
 
@@ -266,39 +282,46 @@ class DecisionRuntime(Generic[C, R]):
             if more is None:
                 self._hooks.on_settled()
                 return
-            self._carry_out(more, now_ms)
+            self._carry_out(more, now_ms, "settle")
 
     # Outcomes.
 
-    def _carry_out(
+    def _carry_out(self, outcome: Outcome[R], now_ms: int, name: str) -> None:
+        """Append, replay and park an outcome that no request waits for."""
+        if outcome.records:
+            self._write(outcome, now_ms, name, _OF_NO_REQUEST)
+        else:
+            self._park(outcome)
+
+    def _write(
         self,
         outcome: Outcome[R],
         now_ms: int,
-        ticket: Ticket | None = None,
-        producer: Producer = NO_PRODUCER,
-        origin: RequestContext | None = None,
+        name: str,
+        asked: tuple[Ticket | None, Producer, RequestContext | None],
     ) -> None:
-        """Append, replay and park. If a bug prevents that, `run`'s caller answers `ticket`."""
-        if outcome.records:
-            rejected = None
-            is_known = False
+        """Append, replay and park an outcome with records. If a bug prevents that, `run`'s caller
+        answers the ticket in `asked`."""
+        ticket, producer, origin = asked
+        rejected = None
+        is_known = False
+        try:
+            # Each write makes an Append. Its class would take twice as long.
+            fields = (outcome.records, self.leader_epoch, producer, origin)
+            append: Append[R] = tuple.__new__(Append, fields)
             try:
-                # Each write makes an Append. Its class would take twice as long.
-                fields = (outcome.records, self.leader_epoch, producer, origin)
-                append: Append[R] = tuple.__new__(Append, fields)
-                try:
-                    offset = self._log.append(append)
-                except KafkaError as error:
-                    rejected = error
-                else:
-                    self._replay(offset, append, now_ms)
-                is_known = True
-            finally:
-                if not is_known:
-                    self._break(outcome.answers, ticket)
-            if rejected is not None:
-                self._refuse(outcome, rejected, now_ms)
-                return
+                offset = self._log.append(append)
+            except KafkaError as error:
+                rejected = error
+            else:
+                self._replay(offset, append, now_ms)
+            is_known = True
+        finally:
+            if not is_known:
+                self._break(outcome.answers, ticket, name)
+        if rejected is not None:
+            self._refuse(outcome, rejected, now_ms)
+            return
         self._park(outcome)
 
     def _write_together(self, now_ms: int) -> None:
@@ -317,9 +340,10 @@ class DecisionRuntime(Generic[C, R]):
         together = Outcome(
             tuple(record for outcome in outcomes for record in outcome.records),
             tuple(answer for outcome in outcomes for answer in outcome.answers),
+            tuple(chain.from_iterable(each.effects for each in outcomes if each.effects)),
             on_failure,
         )
-        self.perform(together, now_ms)
+        self.perform(together, now_ms, self._gathered_name)
 
     def _write_one_by_one(self, now_ms: int) -> None:
         """Append each gathered outcome alone. An answer may cause another decision, which writes
@@ -327,17 +351,17 @@ class DecisionRuntime(Generic[C, R]):
         gathered = self._gathered
         try:
             while gathered:
-                self._carry_out(gathered.popleft(), now_ms)
+                self._carry_out(gathered.popleft(), now_ms, self._gathered_name)
         finally:
             if gathered:
                 self._hooks.on_gathered()
 
-    def _break(self, answers: tuple[Answer, ...], ticket: Ticket | None) -> None:
+    def _break(self, answers: tuple[Answer, ...], ticket: Ticket | None, name: str) -> None:
         """Stop after a bug: the state does not match the log. Refuse all that waits."""
         self.refusal = ErrorCode.UNKNOWN_SERVER_ERROR
         self._left_to_caller = ticket
         try:
-            self._hooks.on_broken()
+            self._hooks.on_broken(name)
         finally:
             waiting = [each for each, _ in answers]
             self._refuse_tickets(waiting, KafkaError(self.refusal))
@@ -385,20 +409,27 @@ class DecisionRuntime(Generic[C, R]):
 
     def _park(self, outcome: Outcome[R]) -> None:
         """Give the answers when everything that is in the log now is committed."""
-        records, answers, _ = outcome
+        records, answers, effects, _ = outcome
         if (
             self._parked
             or self._is_releasing
             or (records and self._on_committed is not None)
             or not self._log.is_level(self.leader_epoch)
         ):
-            self._park_on(records, answers)
+            self._park_on(records, answers, effects)
+        elif effects:
+            try:
+                give_all(answers)
+            finally:
+                self._hooks.on_effects(effects)
         else:
             give_all(answers)
 
-    def _park_on(self, records: tuple[R, ...], answers: tuple[Answer, ...]) -> None:
+    def _park_on(
+        self, records: tuple[R, ...], answers: tuple[Answer, ...], effects: tuple[Effect, ...]
+    ) -> None:
         """Give the answers later, or an error if this runtime has lost its log."""
-        if not answers and (self._on_committed is None or not records):
+        if not answers and not effects and (self._on_committed is None or not records):
             return
         if self.refusal is not None or self._log.leader_epoch != self.leader_epoch:
             error = self._lost() if self.refusal is None else KafkaError(self.refusal)
@@ -406,7 +437,7 @@ class DecisionRuntime(Generic[C, R]):
             return
         parked = self._parked
         end_offset, since_ns = self._log.end_offset, self._monotonic_ns()
-        parked.append(Parked(self.leader_epoch, end_offset, records, answers, since_ns))
+        parked.append(Parked(self.leader_epoch, end_offset, records, answers, since_ns, effects))
         if len(parked) == 1:
             self._hooks.on_parked()
         if self._on_committed is not None:
@@ -441,10 +472,25 @@ class DecisionRuntime(Generic[C, R]):
             if waiting and waiting[0] is first:
                 waiting.popleft()
             self._hooks.waited((self._monotonic_ns() - first.since_ns) / _SECOND)
-            first.release()
+            effects, first.effects = first.effects, ()
+            try:
+                first.release()
+            finally:
+                if effects:
+                    self._hooks.on_effects(effects)
 
     def expire(self, since_ns: int, error: KafkaError) -> None:
-        """Refuse the answers that have been parked since this time or longer."""
+        """Refuse the answers that have been parked since this time or longer. Their effects wait
+        on: the records are in the log, and it may still commit them."""
         waiting = self._parked
-        while waiting and waiting[0].since_ns <= since_ns:
-            waiting.popleft().refuse(error)
+        kept: deque[Parked[R]] = deque()
+        try:
+            while waiting and waiting[0].since_ns <= since_ns:
+                first = waiting.popleft()
+                if first.effects:
+                    first.since_ns = self._monotonic_ns()
+                    kept.append(first)
+                first.refuse(error)
+        finally:
+            if self.refusal is None:
+                waiting.extendleft(reversed(kept))

@@ -80,7 +80,7 @@ def commit(
     def on_failure(error: KafkaError, now_ms: int) -> Outcome:
         return Outcome(answers=((ticket, commit_refusal(message, _of_append(error))),))
 
-    return Outcome(tuple(records), ((ticket, answer),), on_failure)
+    return Outcome(tuple(records), ((ticket, answer),), on_failure=on_failure)
 
 
 def commit_refusal(message: OffsetCommitRequest, error: KafkaError) -> OffsetCommitResponse:

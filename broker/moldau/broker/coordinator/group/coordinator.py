@@ -35,7 +35,7 @@ def groups_kind(home: Home) -> CoordinatorKind[Groups]:
         offsets = Offsets()
         return Groups(ShardWorld(home, offsets), kinds, offsets)
 
-    return CoordinatorKind(KeyType.GROUP, GROUP_LOG, make, _terms, group_metrics.declare)
+    return CoordinatorKind(KeyType.GROUP, GROUP_LOG, make, _terms, declare=group_metrics.declare)
 
 
 def _terms(now: Settings) -> Terms:

@@ -70,7 +70,7 @@ class Step:
         answers = tuple((ticket, response) for ticket, response, _ in self._answers)
         if self.pending is None:
             return Outcome(answers=answers) if answers else NOTHING
-        return Outcome((self.pending.record,), answers, self._refused)
+        return Outcome((self.pending.record,), answers, on_failure=self._refused)
 
     def _refused(self, error: KafkaError, now_ms: int) -> Outcome:
         """Return the outcome of this event after the log rejected its record."""
