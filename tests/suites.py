@@ -57,6 +57,7 @@ DEEP_FILES: Final = (
     "tests/pipeline/test_killed.py",
     "tests/streams/kafka/test_kafka_answers.py",
     "tests/streams/real/test_bad_input.py",
+    "tests/streams/real/test_foreign_keys.py",
     "tests/streams/real/test_global_tables.py",
     "tests/streams/real/test_kills.py",
     "tests/streams/real/test_queries.py",

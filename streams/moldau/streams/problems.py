@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from moldau.errors import MoldauError
@@ -18,6 +18,29 @@ class TopologyError(StreamsError):
 
 class CoPartitionError(TopologyError):
     """The inputs of a join have different numbers of partitions."""
+
+
+class MissingTopics(TopologyError):
+    """Topics that the app needs do not exist, and are not its own to make."""
+
+    def __init__(self, app: str, what: str, topics: Sequence[str]) -> None:
+        several = "topics" if len(topics) > 1 else "topic"
+        verb, them = ("do", "them") if len(topics) > 1 else ("does", "it")
+        super().__init__(
+            f"app={app}: {what} {several} {', '.join(topics)} {verb} not exist; create {them} first"
+        )
+        self.topics = tuple(topics)
+
+
+class UnfitTopic(TopologyError):
+    """An internal topic of the app exists with another number of partitions than the app needs."""
+
+    def __init__(self, topic: str, partitions: int, needed: int) -> None:
+        super().__init__(
+            f"the topic {topic} has {partitions} partitions and the app now needs {needed}: the "
+            "number of partitions of an input has changed; stop all workers, then delete the topic "
+            "and the local state, or give the input its old number"
+        )
 
 
 class StateError(StreamsError):

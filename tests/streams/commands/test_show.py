@@ -30,6 +30,20 @@ def test_the_explanation_names_each_step() -> None:
     assert "windows (tumbling 1m" in text
 
 
+def test_the_explanation_names_what_the_app_makes_on_its_inputs() -> None:
+    shell = Shell("127.0.0.1:1")
+    app = "tests.streams.real.apps:together"
+
+    fits = shell.good("streams", "explain", app, "--partitions", "app-lines=4").out
+    differs = shell.good(
+        "streams", "explain", app, "--partitions", "app-lines=4", "--partitions", "app-narrow=3"
+    ).out
+
+    assert "on inputs with partitions app-lines 4, app-narrow 4:" in fits
+    assert "sub-topology 0: tasks 4" in fits
+    assert "it cannot run: app=app: records of these topics meet by key" in differs
+
+
 def test_the_picture_is_svg() -> None:
     assert ElementTree.fromstring(show("draw")).tag == "{http://www.w3.org/2000/svg}svg"  # noqa: S314
 

@@ -211,7 +211,9 @@ public final class StreamsAnswers {
                 if (words.isEmpty()) {
                     return node(builder.table(topic, consumed, kept(text, text)));
                 }
-                words.remove();
+                if (words.remove().equals("storeless")) {
+                    return node(builder.table(topic, consumed));
+                }
                 Duration history = Duration.ofMillis(Long.parseLong(words.remove()));
                 Materialized versioned = Materialized.as(
                         Stores.persistentVersionedKeyValueStore(store(), history));

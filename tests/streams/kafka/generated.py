@@ -124,6 +124,24 @@ def _suppressed_table(chance: Random) -> tuple[Lines, Lines]:
     return (f"{source} | suppress time {limit}{records} | to out",), inputs(chance, ["in"])
 
 
+def _suppressed_join(kind: str) -> Make:
+    """Either side of a join is suppressed for a time, or both."""
+
+    def make(chance: Random) -> tuple[Lines, Lines]:
+        of_stream = "lookup" in kind
+        held = [f" | suppress time {chance.choice([0, 3, 10])}", ""]
+        chance.shuffle(held)
+        if of_stream or chance.random() < 0.3:
+            held = [held[0] or held[1]] * 2
+        on = " first" if kind.startswith("fk") else ""
+        left = "left = stream left" if of_stream else f"left = table left{held[0]}"
+        lines = (left, f"right = table right{held[1]}", f"left | {kind} right{on} | to out")
+        keys = "ab1" if on else "aab"
+        return lines, inputs(chance, ["left", "right"], letters=(keys, "ab1"), nulls=0.2, count=24)
+
+    return make
+
+
 def _folded(chance: Random) -> tuple[Lines, Lines]:
     grouped = chance.choice(["group", "group-by first", "select-key last | group"])
     return (f"stream in | {grouped} | {_fold(chance)} | to out",), inputs(chance, ["in"])
@@ -324,6 +342,7 @@ FAMILIES: Families = {
     **_each(8, "suppressed {} windows", _KINDS, _suppressed),
     "unlimited windows": (6, _unlimited),
     "suppressed tables": (12, _suppressed_table),
+    **_each(8, "suppressed {}", _JOINS + _FOREIGN + _LOOKUPS, _suppressed_join),
     "folds": (12, _folded),
     **_each(16, "stream {}", _JOINS, _stream_join),
     **_each(8, "stream {}", _LOOKUPS, _lookup),

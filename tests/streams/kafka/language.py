@@ -5,7 +5,8 @@ words, a line begins with `stream`, `table`, `global` or the name of a line befo
 write: as text, or as the bytes that a key has in a topic.
 
 An input is `TOPIC KEY VALUE @TIME +HEADER` or `clock MILLISECONDS`, an output looks the same. The
-word `null` is a null. StreamsAnswers.java reads the same language.
+word `null` is a null. StreamsAnswers.java reads the same language. `storeless` asks Kafka for a
+table without a store; ours always have one.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ class Script:
 
 
 class Topology:
-    """An app that is made of the lines of a topology."""
+    """An app that is made of the lines of a topology. `prefix` comes before the names of topics."""
 
-    def __init__(self, lines: Sequence[str]) -> None:
-        self.app = Streams("app", emit="every")
+    def __init__(self, lines: Sequence[str], *, name: str = "app", prefix: str = "") -> None:
+        self.app = Streams(name, emit="every")
+        self.prefix = prefix
         self.sinks: set[str] = set()
         self._names: dict[str, Any] = {}
         self._stores = 0
@@ -75,12 +77,17 @@ class Topology:
     def _source(self, words: list[str]) -> Any:
         kind, *rest = words
         if kind == "stream":
-            return self.app.stream(rest[0].split(","), str, key=str)
+            topics = [self.prefix + each for each in rest[0].split(",")]
+            return self.app.stream(topics, str, key=str)
         if kind == "table":
-            options: Any = {"versioned": int(rest[2])} if len(rest) > 1 else {}
-            return self.app.table(rest[0], str, key=str, name=self._store(), **options)
+            # A table without a store is something that only Kafka has.
+            has_history = rest[1:2] == ["versioned"]
+            options: Any = {"versioned": int(rest[2])} if has_history else {}
+            return self.app.table(
+                self.prefix + rest[0], str, key=str, name=self._store(), **options
+            )
         if kind == "global":
-            return self.app.global_table(rest[0], str, key=str, name=self._store())
+            return self.app.global_table(self.prefix + rest[0], str, key=str, name=self._store())
         return self._names[kind]
 
     def _step(self, node: Any, operation: str, words: list[str]) -> Any:
@@ -100,7 +107,7 @@ class Topology:
         if operation == "to":
             shown = lambda key, value: (named.text(key), named.text(value))  # noqa: E731
             stream = stream.map(shown, key=str, type=str)
-        stream.to(topic)
+        stream.to(self.prefix + topic)
         return node
 
     def _on_stream(self, node: Stream[Any, Any], operation: str, words: list[str]) -> Any:
@@ -256,18 +263,18 @@ def _given(word: str) -> str | None:
 def outputs(driver: Driver, sinks: set[str]) -> list[str]:
     """What came out since the last look."""
     return [
-        " ".join(
-            [
-                sink,
-                _shown(sink, key),
-                _shown("", value),
-                f"@{time}",
-                *(f"+{name}" for name, _ in headers),
-            ]
-        )
+        shown(sink, key, value, time, headers)
         for sink in sorted(sinks)
         for key, value, time, headers in driver.read_bytes(sink)
     ]
+
+
+def shown(
+    sink: str, key: bytes | None, value: bytes | None, time: int, headers: Sequence[tuple[str, Any]]
+) -> str:
+    """An output record as a line."""
+    marks = [f"+{name}" for name, _ in headers]
+    return " ".join([sink, _shown(sink, key), _shown("", value), f"@{time}", *marks])
 
 
 def _shown(sink: str, data: bytes | None) -> str:

@@ -63,7 +63,7 @@ class Worker:
         if isinstance(question, Get | Fetch) and not str(question.key).startswith(self.letter):
             first = str(question.key)[0]
             raise NotHere(f"another worker has {question.key}", self.servers.get(first))
-        return read(self.driver._queried(store), question)
+        return read(self.driver._queried(store)[0], question)
 
     def owner(self, program: Program, partition: int) -> str | None:
         return self.servers.get("ab"[partition])

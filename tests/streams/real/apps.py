@@ -76,3 +76,18 @@ type_changed = Streams(NAME)
     .map_values(str)
     .to(f"{NAME}-out")
 )
+
+# Orders with their customers: the value of an order is "CUSTOMER NUMBER".
+by_customer = Streams(NAME)
+customers = by_customer.table(f"{NAME}-customers", str, key=str)
+(
+    by_customer.table(f"{NAME}-orders", str, key=str)
+    .join(
+        customers,
+        lambda order, customer: f"{order} {customer}",
+        on=lambda order: order.split()[0],
+        name="with-customer",
+    )
+    .changes()
+    .to(f"{NAME}-out")
+)

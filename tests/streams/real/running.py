@@ -112,7 +112,7 @@ class App:
         is_enough: Callable[[dict[Any, Any]], object],
         *,
         key: Callable[[bytes], Any] = bytes.decode,
-        value: Callable[[bytes], Any] = int,
+        value: Callable[[Any], Any] = int,
         topic: str = "out",
     ) -> dict[Any, Any]:
         """The last value of each key, as soon as that is enough."""

@@ -16,12 +16,16 @@ def show_app(arguments: Namespace, context: Context) -> int:
     from moldau.streams.plan.drawing import draw_svg
     from moldau.streams.plan.text import explain_text, topology_text
 
-    show = {"topology": topology_text, "explain": explain_text, "draw": draw_svg}
     plan = load_app(arguments.app, absolute_path(".")).plan()
-    if arguments.action == "explain" and arguments.json:
-        write_json(context.out, description(plan, _counts(arguments.partitions)))
-        return Exit.DONE
-    print(show[arguments.action](plan).rstrip("\n"), file=context.out)
+    if arguments.action == "explain":
+        counts = _counts(arguments.partitions)
+        if arguments.json:
+            write_json(context.out, description(plan, counts))
+            return Exit.DONE
+        text = explain_text(plan, counts)
+    else:
+        text = topology_text(plan) if arguments.action == "topology" else draw_svg(plan)
+    print(text.rstrip("\n"), file=context.out)
     return Exit.DONE
 
 

@@ -59,8 +59,8 @@ class StreamsCommand:
             action="append",
             default=[],
             metavar="TOPIC=N",
-            help="with --json: check that the app can run on topics with so many partitions; "
-            "may be repeated",
+            help="the partition count of an input, to see what the app makes on it and whether it "
+            "can run; may be repeated (default: one that fits)",
         )
         for each in (run, state, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)

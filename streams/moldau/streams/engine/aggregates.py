@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import NEVER, Clock
-from moldau.streams.engine.part import Part
+from moldau.streams.engine.part import Part, Row
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.windows import OpenWindow, WindowStore
@@ -22,6 +22,9 @@ Result = Callable[[Any], Any]
 class KeyedTable(Part):
     """A table in a key-value store."""
 
+    # Whether the updates since the last flush are emitted.
+    is_announced = False
+
     def __init__(
         self, store: KeyValueStore, result: Result | None, *, emits_at_commit: bool
     ) -> None:
@@ -31,17 +34,34 @@ class KeyedTable(Part):
         self.emits_at_commit = emits_at_commit
         self.headers: dict[Any, Headers | None] = {}
 
-    def get(self, key: Any) -> tuple[Any, int] | None:
+    def get(self, key: Any) -> Row | None:
         """Return the row of `key` as later steps see it."""
         entry = self.store.get(key)
         if entry is None or self.result is None:
             return entry
         return self.result(entry[0]), entry[1]
 
+    def emitted(self, key: Any) -> Row | None:
+        """Return the row of `key` as it was emitted last. A join of tables needs that: it must see
+        both sides change in the order of their updates."""
+        if not self.emits_at_commit or self.is_announced or key is None:
+            return self.get(key)
+        name = self.store.keys.name(key)
+        if name not in self.store.dirty:
+            return self.get(key)
+        entry = self.store.dirty[name]
+        if entry is None or self.result is None:
+            return entry
+        return self.result(entry[0]), entry[1]
+
+    def expire(self) -> None:
+        self.is_announced = False
+
     def announce(self) -> None:
         """Emit the last update of each key that has changed since the last commit."""
         if not self.emits_at_commit:
             return
+        self.is_announced = True
         kept = self.headers
         changed = iter(list(self.store.dirty.items()))
         while some := list(islice(changed, ROWS)):
@@ -69,6 +89,8 @@ class KeyedTable(Part):
 class WindowedTable(Part):
     """A table in a window store."""
 
+    is_announced = False
+
     def __init__(
         self, store: WindowStore, clock: Clock, result: Result | None, grace_ms: int
     ) -> None:
@@ -83,9 +105,22 @@ class WindowedTable(Part):
         self.emits_at_close = False
         self.headers: dict[Any, Headers | None] = {}
 
-    def get(self, key: Windowed[Any]) -> tuple[Any, int] | None:
+    def get(self, key: Windowed[Any]) -> Row | None:
         """Return the row of a windowed key as later steps see it."""
         entry = self.store.fetch(key.key, key.start)
+        if entry is None or self.result is None:
+            return entry
+        return self.result(entry[0]), entry[1]
+
+    def emitted(self, key: Windowed[Any]) -> Row | None:
+        """Return the row of a windowed key as it was emitted last; see `KeyedTable.emitted`."""
+        window = self.store.open.get(key.start)
+        if window is None or not self.emits_at_commit or self.is_announced:
+            return self.get(key)
+        name = self.store.keys.name(key.key)
+        if name not in window.dirty:
+            return self.get(key)
+        entry = window.dirty[name]
         if entry is None or self.result is None:
             return entry
         return self.result(entry[0]), entry[1]
@@ -142,6 +177,7 @@ class WindowedTable(Part):
         """Emit the last update of each key and window that has changed since the last commit."""
         if not self.emits_at_commit:
             return
+        self.is_announced = True
         for window in list(self.store.open.values()):
             changed = iter(list(window.dirty.items()))
             while some := list(islice(changed, ROWS)):
@@ -167,6 +203,7 @@ class WindowedTable(Part):
 
     def expire(self) -> None:
         """Drop windows that are out of retention. Only after a flush: nothing may be dirty."""
+        self.is_announced = False
         if self.store.spec.retention_ms is not None:
             self.store.expire(self.clock.time - self.store.spec.retention_ms + 1)
 

@@ -8,6 +8,7 @@ from typing import Any
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.operators.foreign_key import ResolvePart
 from moldau.streams.engine.operators.sessions import SessionTable
+from moldau.streams.engine.operators.suppress import SuppressPart
 from moldau.streams.engine.operators.table_join import TableJoinPart
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable
 from moldau.streams.engine.part import Getter, IsNewest, Part, Row
@@ -15,7 +16,9 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.steps import Step
 
-_TABLES = KeyedTable | WindowedTable | TableJoinPart | ResolvePart | VersionedTable | SessionTable
+# Tables that may be ahead of what they have emitted.
+_EMITTING = KeyedTable | WindowedTable | SessionTable | TableJoinPart | SuppressPart
+_TABLES = _EMITTING | ResolvePart | VersionedTable
 
 
 def as_of_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], AsOf]) -> AsOf:
@@ -46,9 +49,14 @@ def newest_check(
     return None
 
 
-def table_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], Getter]) -> Getter:
-    """Return the function that finds a row of the table that `step` makes."""
+def table_getter(
+    step: Step, parts: Mapping[str, Part], before: Callable[[str], Getter], *, is_emitted: bool
+) -> Getter:
+    """Return the function that finds a row of the table that `step` makes: the present one, or the
+    one that was emitted last."""
     part = parts.get(step.name)
+    if isinstance(part, _EMITTING) and is_emitted:
+        return part.emitted
     if isinstance(part, _TABLES):
         return part.get
     operation = step.operation

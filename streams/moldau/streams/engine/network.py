@@ -161,7 +161,11 @@ class Network:
         return self.clocks.setdefault(step.name, Clock())
 
     def getter(self, step: str) -> Getter:
-        return table_getter(self._steps[step], self.parts, self.getter)
+        return table_getter(self._steps[step], self.parts, self.getter, is_emitted=False)
+
+    def emitted_getter(self, step: str) -> Getter:
+        before = self.emitted_getter
+        return table_getter(self._steps[step], self.parts, before, is_emitted=True)
 
     def as_of_getter(self, step: str) -> AsOf:
         return as_of_getter(self._steps[step], self.parts, self.as_of_getter)

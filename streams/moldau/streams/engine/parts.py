@@ -61,6 +61,10 @@ class Surroundings(Protocol):
 
     def getter(self, step: str) -> Getter: ...
 
+    def emitted_getter(self, step: str) -> Getter:
+        """Return the function that finds the row that a table has emitted last."""
+        ...
+
     def as_of_getter(self, step: str) -> AsOf: ...
 
 
@@ -144,7 +148,9 @@ def _suppress(around: Surroundings, step: Step) -> Part:
     operation = step.operation
     assert isinstance(operation, op.Suppress)
     store = around.store(operation.store, KeyValueStore)
-    return SuppressPart(operation, around.clock(step), store, step.name)
+    [table] = step.parents
+    before = (around.getter(table), around.emitted_getter(table))
+    return SuppressPart(operation, around.clock(step), (store, before), step.name)
 
 
 def _regroup(around: Surroundings, step: Step) -> Part:
@@ -189,7 +195,8 @@ def _table_join(around: Surroundings, step: Step) -> Part:
     assert isinstance(step.operation, TableJoin)
     left, right = step.parents
     getters = (around.getter(left), around.getter(right))
-    return TableJoinPart(step.operation, (left, right), getters)
+    emitted = (around.emitted_getter(left), around.emitted_getter(right))
+    return TableJoinPart(step.operation, (left, right), getters, emitted)
 
 
 def _subscribe(around: Surroundings, step: Step) -> Part:
@@ -202,7 +209,7 @@ def _references(around: Surroundings, step: Step) -> Part:
     assert isinstance(operation, References)
     subscriptions, right = step.parents
     store = around.store(operation.store, KeyValueStore)
-    return ReferencesPart(operation, store, around.getter(right), (subscriptions, right))
+    return ReferencesPart(operation, store, around.emitted_getter(right), (subscriptions, right))
 
 
 def _resolve(around: Surroundings, step: Step) -> Part:
@@ -210,7 +217,7 @@ def _resolve(around: Surroundings, step: Step) -> Part:
     assert isinstance(operation, Resolve)
     answers, left = step.parents
     store = around.store(operation.store, KeyValueStore)
-    return ResolvePart(operation, store, around.getter(left), (answers, left))
+    return ResolvePart(operation, store, around.emitted_getter(left), (answers, left))
 
 
 def _delayed_lookup(around: Surroundings, step: Step) -> Part:

@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moldau.streams.plan import operations as op
-from moldau.streams.plan.partitions import partition_counts
+from moldau.streams.plan.layout import assumed_layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.text import describe
 from moldau.streams.problems import TopologyError
@@ -15,8 +15,8 @@ from moldau.streams.problems import TopologyError
 def description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
     """Return what the app reads, writes and makes, and its steps.
 
-    `partitions` has the known partition counts of topics. `problem` says why the app cannot run on
-    them; it is None if the counts fit, or if the count of an input is missing.
+    `partitions` has the known partition counts of topics; an input without one is taken to have a
+    count that fits. `problem` says why the app cannot run on them, and is None if it can.
     """
     own = {topic.name for topic in plan.repartitions}
     steps = [step for program in plan.programs for step in program.steps]
@@ -52,10 +52,8 @@ def _program(program: Program) -> dict[str, Any]:
 
 
 def _problem(plan: Plan, partitions: Mapping[str, int]) -> str | None:
-    if any(topic not in partitions for topic in plan.source_topics()):
-        return None
     try:
-        partition_counts(plan, partitions)
+        assumed_layout(plan, partitions)
     except TopologyError as error:
         return str(error)
     return None

@@ -1,41 +1,35 @@
-"""The partition counts of the app's own topics, and the check that inputs of joins fit together."""
+"""The partition count of each topic of an app, and the check that inputs of joins fit together.
+
+Pure: the counts of topics that exist in, the counts of all topics out. `plan.layout` uses it.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
+from moldau.streams.plan.patterns import PREFIX
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.problems import CoPartitionError, TopologyError
+from moldau.streams.problems import CoPartitionError, MissingTopics
 
 
 def partition_counts(plan: Plan, known: Mapping[str, int]) -> dict[str, int]:
     """Return the count of each input, repartition and changelog topic.
 
     `known` has the counts of the topics that exist. A repartition topic gets as many partitions as
-    the largest input of the programs that write to it, and as many as the others of its group.
-    Raise TopologyError if an input is missing or the counts do not fit.
+    the largest topic from which records reach it, and as many as the others of its group. Raise
+    MissingTopics if an input is missing, CoPartitionError if the counts do not fit.
     """
     missing = [topic for topic in plan.source_topics() if topic not in known]
     if missing:
-        raise TopologyError(
-            f"app={plan.app}: input topic {', '.join(missing)} does not exist; create it first"
-        )
+        raise MissingTopics(plan.app, "input", missing)
     counts = {topic: known[topic] for topic in plan.source_topics()}
     wanted = {topic.name: topic.partitions for topic in plan.repartitions}
     counts.update({name: count for name, count in wanted.items() if count is not None})
-    open_topics = [name for name, count in wanted.items() if count is None]
-    while open_topics:
-        left = [name for name in open_topics if not _settle(plan, name, counts)]
-        if len(left) == len(open_topics):
-            raise TopologyError(
-                f"app={plan.app}: repartition topics {', '.join(left)} feed each other; "
-                "give one of them partitions=N"
-            )
-        open_topics = left
+    counts.update(_derived(plan, counts, [name for name, count in wanted.items() if count is None]))
     for program in plan.programs:
         _fit(plan, program, counts, wanted)
     for program in plan.programs:
-        most = max((counts[topic] for topic in program.inputs), default=1)
+        most = task_count(program, counts)
         for store in program.stores:
             topic = store.changelog(plan.app)
             if topic is not None and topic not in counts:
@@ -43,15 +37,46 @@ def partition_counts(plan: Plan, known: Mapping[str, int]) -> dict[str, int]:
     return counts
 
 
-def _settle(plan: Plan, topic: str, counts: dict[str, int]) -> bool:
-    """Set the count of `topic` if all inputs of the programs that write to it are counted. Return
-    whether it is set."""
-    writers = [program for program in plan.programs if topic in program.outputs]
-    inputs = {name for program in writers for name in program.inputs}
-    if any(name not in counts for name in inputs):
-        return False
-    counts[topic] = max(counts[name] for name in inputs)
-    return True
+def task_count(program: Program, counts: Mapping[str, int]) -> int:
+    """Return how many tasks a program has: as many as its largest input has partitions."""
+    return max((counts[topic] for topic in program.inputs), default=1)
+
+
+def assumed_counts(plan: Plan, given: Mapping[str, int], otherwise: int = 1) -> dict[str, int]:
+    """Return `given` with a count for each other input: one that fits those that it meets by key,
+    or `otherwise`. For checks without a cluster."""
+    counts = dict(given)
+    fixed = {
+        topic.name: topic.partitions for topic in plan.repartitions if topic.partitions is not None
+    }
+    for topic in plan.source_topics():
+        if topic in counts or topic.startswith(PREFIX):
+            continue
+        groups = (group for each in plan.programs for group in each.copartitioned)
+        met = next((group for group in groups if topic in group), frozenset())
+        known = [given.get(name) or fixed[name] for name in met if name in given or name in fixed]
+        counts[topic] = max(known, default=otherwise)
+    return counts
+
+
+def _derived(plan: Plan, counts: Mapping[str, int], topics: Iterable[str]) -> dict[str, int]:
+    """Return the counts of these repartition topics: the largest of the counted topics from which
+    records reach each, through any number of the others. They may feed each other in circles."""
+    sources = {
+        topic: {
+            name for program in plan.programs if topic in program.outputs for name in program.inputs
+        }
+        for topic in topics
+    }
+    found = {}
+    for topic in sources:
+        reached, left = {topic}, [topic]
+        while left:
+            new = sources.get(left.pop(), set()) - reached
+            reached |= new
+            left += new
+        found[topic] = max((counts[name] for name in reached if name in counts), default=1)
+    return found
 
 
 def _fit(
@@ -68,6 +93,6 @@ def _fit(
                 f"number of partitions: {told}; repartition one of the streams: "
                 '.repartition(name="...", partitions=N)'
             )
-        count = max(fixed.values() or (counts[name] for name in group))
+        count = max(fixed.values() or (counts[name] for name in group), default=1)
         for name in group:
             counts[name] = count

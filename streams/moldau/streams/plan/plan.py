@@ -56,6 +56,13 @@ class Plan:
         found |= {table.topic for table in self.global_tables}
         return tuple(sorted(found - own))
 
+    def topics(self) -> tuple[str, ...]:
+        """Return all topics of the app: those it reads, makes, and writes to, as far as known."""
+        found = {*self.source_topics(), *self.changelogs()}
+        found |= {topic.name for topic in self.repartitions}
+        found |= {topic for program in self.programs for topic in program.outputs}
+        return tuple(sorted(found))
+
     def changelogs(self) -> dict[str, StoreSpec]:
         """Return the changelog topics that the app makes: name -> store."""
         return {

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of, topics_of
+from moldau.streams.plan.layout import assumed_layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.steps import Step
+from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.types import type_name
 
 
@@ -31,8 +35,9 @@ def topology_text(plan: Plan) -> str:
     return "\n".join(lines) + "\n"
 
 
-def explain_text(plan: Plan) -> str:
-    """Return every step in order, indented under the step that it follows."""
+def explain_text(plan: Plan, partitions: Mapping[str, int] | None = None) -> str:
+    """Return every step in order, indented under the step that it follows, and the topics that the
+    app makes on inputs with these partition counts, or why it cannot run on them."""
     lines = [f"app {plan.app}: {len(plan.programs)} sub-topologies"]
     for program in plan.programs:
         lines.append(f"sub-topology {program.index}: a task for each partition")
@@ -40,7 +45,27 @@ def explain_text(plan: Plan) -> str:
         for step in program.steps:
             if not step.parents:
                 _explain(program, step, 1, lines, told)
+    lines += _layout_lines(plan, partitions or {})
     return "\n".join(lines) + "\n"
+
+
+def _layout_lines(plan: Plan, partitions: Mapping[str, int]) -> list[str]:
+    try:
+        layout = assumed_layout(plan, partitions)
+    except TopologyError as error:
+        return [f"it cannot run: {error}"]
+    inputs = ", ".join(
+        f"{topic} {layout.counts[topic]}"
+        for topic in layout.plan.source_topics()
+        if topic in layout.counts
+    )
+    lines = [f"on inputs with partitions {inputs}:"] if inputs else []
+    for program in layout.plan.programs:
+        lines.append(f"  sub-topology {program.index}: tasks {layout.tasks(program)}")
+    for topic in layout.internal:
+        configs = "".join(f" {name}={value}" for name, value in sorted(topic.configs.items()))
+        lines.append(f"  makes {topic.name}: partitions {topic.partitions}{configs}")
+    return lines
 
 
 def _explain(program: Program, step: Step, depth: int, lines: list[str], told: set[str]) -> None:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,3 +23,12 @@ class RepartitionTopic:
             "retention.ms": "-1",
             "segment.bytes": str(50 * 1024 * 1024),
         }
+
+
+@dataclass(frozen=True, slots=True)
+class InternalTopic:
+    """A topic that the app makes, with the partition count that it must have."""
+
+    name: str
+    partitions: int
+    configs: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,8 @@
-"""Run a plan in virtual time, without a broker: with the same tasks, plan and codecs as a worker.
+"""Run a plan in virtual time, without a broker: with the layout, tasks and codecs of a worker.
 
-Each topic has one partition. What an app writes to its own repartition topics comes back to it. The
-driver commits after each `pipe`; `pipe_all` with commit=False leaves that to `commit()`.
+Each input has one partition unless the caller says otherwise. What an app writes to its own
+repartition topics comes back to it. The driver commits after each `pipe`; `pipe_all` with
+commit=False leaves that to `commit()`.
 """
 
 from __future__ import annotations
@@ -11,17 +12,19 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from moldau.records import partition_for_key
 from moldau.streams.engine.batches import Chunk, Headers, Outputs
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.parts import Store
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan import operations as op
-from moldau.streams.plan.patterns import matches, resolved
+from moldau.streams.plan.layout import assumed_layout
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import StreamsError
-from moldau.streams.query.answers import answer
+from moldau.streams.query.answers import Answer, answer, merged
 from moldau.streams.query.asking import Query
+from moldau.streams.query.questions import Question
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import ANY_JSON, BYTES, LENIENT_JSON, LENIENT_TEXT, codec_for
 from moldau.streams.state.backing import MemoryBacking
@@ -49,7 +52,13 @@ class Record:
 
 class Driver:
     """An app in virtual time. `batch` is how many records a task runs at a time: results do not
-    depend on it. `topics` are the topics that exist, for an app that reads topics by a pattern."""
+    depend on it. `topics` are the topics that exist, for an app that reads topics by a pattern.
+
+    `partitions` is the partition count of the inputs: one number, or a number for each topic, where
+    an input without one gets a count that fits. With several partitions there are as many tasks,
+    each with its stores and its stream time, as on a broker; records are divided by their keys, and
+    those without a key in turn. An app that cannot run on such topics is refused as by a worker.
+    """
 
     def __init__(
         self,
@@ -59,19 +68,29 @@ class Driver:
         cache_bytes: int = 10 * 1024 * 1024,
         now_ms: int = 0,
         topics: Iterable[str] = (),
+        partitions: int | Mapping[str, int] = 1,
     ) -> None:
-        plan = self.plan = resolved(plan, matches(plan, topics))
+        otherwise = partitions if isinstance(partitions, int) else 1
+        given = dict.fromkeys(topics, otherwise)
+        given |= {} if isinstance(partitions, int) else partitions
+        self.layout = assumed_layout(plan, given, otherwise)
+        plan = self.plan = self.layout.plan
         self.now_ms = now_ms
         self.changelogs: dict[str, Changes] = {}
+        self._logs: dict[tuple[str, int], Changes] = {}
         self._batch = batch
         self._settings = TaskSettings(cache_bytes=cache_bytes)
         self._own = {topic.name for topic in plan.repartitions}
         self._backings = {
-            store.name: MemoryBacking() for program in plan.programs for store in program.stores
+            (store.name, partition): MemoryBacking()
+            for program in plan.programs
+            for partition in range(self.layout.tasks(program))
+            for store in program.stores
         }
-        self._offsets: dict[str, int] = {}
+        # The next offset of each partition, and how many records without a key each topic has had.
+        self._offsets: dict[tuple[str, int], int] = {}
+        self._keyless: Counter[str] = Counter()
         self._written: dict[str, list[Outputs]] = {}
-        self._read: dict[str, int] = {}
         self._codecs = _topic_codecs(plan)
         self._tasks: list[Task] = []
         # How many records the app has sent to itself.
@@ -81,7 +100,7 @@ class Driver:
         self._global_tables = {
             table.store.name: GlobalStore(table, MemoryBacking()) for table in plan.global_tables
         }
-        self._begin([""] * len(plan.programs))
+        self._begin({})
 
     def pipe(
         self,
@@ -119,25 +138,29 @@ class Driver:
             raise StreamsError(f"topic={topic}: the app does not read it; it reads {known}")
         key_codec, value_codec = self._codecs[topic]
         self._add(
-            topic,
-            [None if key is None else key_codec.encode(key) for key, _, _ in records],
-            [None if value is None else value_codec.encode(value) for _, value, _ in records],
-            [timestamp for _, _, timestamp in records],
-            [headers] * len(records) if headers else None,
+            Outputs(
+                topic,
+                [None if key is None else key_codec.encode(key) for key, _, _ in records],
+                [None if value is None else value_codec.encode(value) for _, value, _ in records],
+                [timestamp for _, _, timestamp in records],
+                [headers] * len(records) if headers else [],
+            )
         )
 
     def pipe_bytes(
         self, topic: str, value: bytes | None, *, key: bytes | None = None, timestamp: int = 0
     ) -> None:
         """Send one record as bytes to the app, and run it to the end."""
-        self._add(topic, [key], [value], [timestamp], None)
+        self._add(Outputs(topic, [key], [value], [timestamp]))
         self.run()
         self.commit()
 
     def positions(self) -> dict[str, int]:
-        """Return the next offset of each input."""
+        """Return the next offset of each input; of several partitions as "TOPIC-PARTITION"."""
         return {
-            topic: position for task in self._tasks for topic, position in task.positions().items()
+            topic if self.layout.counts[topic] == 1 else f"{topic}-{task.partition}": position
+            for task in self._tasks
+            for topic, position in task.positions().items()
         }
 
     def counters(self) -> dict[str, int]:
@@ -181,10 +204,13 @@ class Driver:
                 flushed = {}  # `advance` tries again
                 self._is_held = True
             for store, changes in flushed.items():
-                log = self.changelogs.setdefault(store, Changes())
-                log.keys += changes.keys
-                log.values += changes.values
-                log.timestamps += changes.timestamps
+                for log in (
+                    self.changelogs.setdefault(store, Changes()),
+                    self._logs.setdefault((store, task.partition), Changes()),
+                ):
+                    log.keys += changes.keys
+                    log.values += changes.values
+                    log.timestamps += changes.timestamps
             self._deliver(task.take_outputs())
         if self._sent != sent or (was_held and not self._is_held):
             self.run()
@@ -202,16 +228,17 @@ class Driver:
     def restart(self, *, from_changelog: bool = False) -> None:
         """Stop and start again, with the committed state, or restored from the changelogs."""
         self.close()
-        metadata = [task.metadata() for task in self._tasks]
+        metadata = {_id(task): task.metadata() for task in self._tasks}
         if from_changelog:
-            for store in self.changelogs:
-                self._backings[store] = MemoryBacking()
+            for where in self._backings:
+                if where[0] in self.changelogs:
+                    self._backings[where] = MemoryBacking()
         self._begin(metadata)
         if from_changelog:
             for task in self._tasks:
                 for store in task.network.stores:
-                    if store in self.changelogs:
-                        task.restore(store, self.changelogs[store])
+                    if (log := self._logs.get((store, task.partition))) is not None:
+                        task.restore(store, log)
 
     def read(self, topic: str, *, key: Any = None, type: Any = None) -> list[Record]:
         """Return the records written to `topic` since the last read, decoded as the app wrote them.
@@ -251,79 +278,114 @@ class Driver:
     def query(self, name: str) -> Query:
         """Return a query of a store, as `Streams.query` does."""
         self._queried(name)
-        return Query(lambda question: answer(self._queried(name), question))
+        return Query(lambda question: self._answer(name, question))
 
-    def _queried(self, name: str) -> Store:
+    def _answer(self, name: str, question: Question) -> Answer:
+        stores = self._queried(name)
+        return merged(stores[0].spec, question, [answer(store, question) for store in stores])
+
+    def _queried(self, name: str) -> list[Store]:
+        """Return the stores of this name, one for each task."""
         if name in self._global_tables:
-            return self._global_tables[name].store
-        for task in self._tasks:
-            if name in task.network.stores:
-                return task.store(name)
-        known = ", ".join(sorted({*self._backings, *self._global_tables})) or "none"
-        raise StreamsError(f"store={name}: the app has no such store; it has {known}")
+            return [self._global_tables[name].store]
+        found = [task.store(name) for task in self._tasks if name in task.network.stores]
+        if not found:
+            known = sorted({store for store, _ in self._backings} | self._global_tables.keys())
+            raise StreamsError(
+                f"store={name}: the app has no such store; it has {', '.join(known) or 'none'}"
+            )
+        return found
 
     def store(self, name: str) -> dict[Any, Any]:
         """Return the rows of a store: key -> value, for windows (key, start) -> value, and for
         sessions (key, start, end) -> value."""
-        for task in self._tasks:
-            found = task.network.stores.get(name)
-            if isinstance(found, KeyValueStore | VersionedStore):
-                return {key: entry[0] for key, entry in found.items()}
-            if isinstance(found, WindowStore):
-                return {(key, start): entry[0] for key, start, entry in found.items()}
-            if isinstance(found, SessionStore):
-                return {(key, span[1], span[0]): value for key, span, value in found.items()}
-        known = ", ".join(sorted(self._backings)) or "none"
-        raise StreamsError(f"store={name}: the app has no such store; it has {known}")
+        found: dict[Any, Any] = {}
+        for store in self._queried(name):
+            if isinstance(store, KeyValueStore | VersionedStore):
+                found |= {key: entry[0] for key, entry in store.items()}
+            elif isinstance(store, WindowStore):
+                found |= {(key, start): entry[0] for key, start, entry in store.items()}
+            elif isinstance(store, SessionStore):
+                found |= {(key, span[1], span[0]): value for key, span, value in store.items()}
+            else:
+                raise StreamsError(f"store={name}: it holds records that wait, and has no rows")
+        return found
 
-    def _begin(self, metadata: list[str]) -> None:
+    def _begin(self, metadata: Mapping[tuple[int, int], str]) -> None:
         self._tasks = [
             Task(
                 program,
-                0,
-                {store.name: self._backings[store.name] for store in program.stores},
+                partition,
+                {store.name: self._backings[store.name, partition] for store in program.stores},
                 settings=self._settings,
-                metadata=[text],
+                metadata=[metadata.get((program.index, partition), "")],
                 global_tables=self._global_tables,
             )
-            for program, text in zip(self.plan.programs, metadata, strict=True)
+            for program in self.plan.programs
+            for partition in range(self.layout.tasks(program))
         ]
         for task in self._tasks:
             for topic in task.program.inputs:
                 task.set_at_end(topic, True)
 
-    def _add(
-        self,
-        topic: str,
-        keys: list[bytes | None],
-        values: list[bytes | None],
-        timestamps: list[int],
-        headers: list[Headers] | None,
-    ) -> None:
-        first = self._offsets.get(topic, 0)
-        last = self._offsets[topic] = first + len(timestamps)
-        chunk = Chunk(range(first, last), timestamps, keys, values, last, headers)
-        for task in self._tasks:
-            if topic in task.program.inputs:
-                task.add(topic, chunk)
-        for table in self._global_tables.values():
-            if table.table.topic == topic:
-                table.apply(chunk)
+    def _add(self, records: Outputs) -> None:
+        """Append records to the partitions of their topic, and give them to the tasks."""
+        for partition, columns in self._divided(records).items():
+            where = (records.topic, partition)
+            first = self._offsets.get(where, 0)
+            last = self._offsets[where] = first + len(columns)
+            headers = columns.headers or None
+            chunk = Chunk(
+                range(first, last),
+                columns.timestamps,
+                columns.keys,
+                columns.values,
+                last,
+                headers,
+            )
+            for task in self._tasks:
+                if records.topic in task.program.inputs and task.partition == partition:
+                    task.add(records.topic, chunk)
+            for table in self._global_tables.values():
+                if table.table.topic == records.topic:
+                    table.apply(chunk, partition)
+
+    def _divided(self, records: Outputs) -> dict[int, Outputs]:
+        """Return the records of each partition, chosen as a producer does."""
+        count = self.layout.counts[records.topic]
+        if count == 1:
+            return {0: records}
+        found: dict[int, Outputs] = {}
+        for at, key in enumerate(records.keys):
+            chosen = records.partitions[at] if records.partitions else None
+            if chosen is None and key is not None:
+                chosen = partition_for_key(key, count)
+            elif chosen is None:
+                chosen = self._keyless[records.topic] % count
+                self._keyless[records.topic] += 1
+            if not 0 <= chosen < count:
+                raise StreamsError(
+                    f"topic={records.topic}: there is no partition {chosen}: it has {count}"
+                )
+            columns = found.setdefault(chosen, Outputs(records.topic))
+            columns.keys.append(key)
+            columns.values.append(records.values[at])
+            columns.timestamps.append(records.timestamps[at])
+            columns.headers.append(records.headers[at] if records.headers else ())
+        return found
 
     def _deliver(self, written: list[Outputs]) -> None:
-        inputs = {topic for program in self.plan.programs for topic in program.inputs}
+        inputs = set(self.layout.inputs())
         for outputs in written:
             if outputs.topic not in self._own:
                 self._written.setdefault(outputs.topic, []).append(outputs)
             if outputs.topic in inputs:
                 self._sent += len(outputs)
-                self._add(
-                    outputs.topic,
-                    outputs.keys,
-                    outputs.values,
-                    outputs.timestamps,
-                    outputs.headers or None,
-                )
+                self._add(outputs)
+
+
+def _id(task: Task) -> tuple[int, int]:
+    return task.program.index, task.partition
 
 
 def _topic_codecs(plan: Plan) -> dict[str, tuple[Codec, Codec]]:

@@ -30,10 +30,10 @@ from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
 from moldau.runtime import Runtime
 from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.plan.topics import InternalTopic
 from moldau.streams.state.changes import Changes
 from moldau.streams.worker.owners import OwnerAssignor
 from moldau.streams.worker.settings import AppSettings, replication_factor
-from moldau.streams.worker.topics import InternalTopic, check_existing
 
 LOG: Final = logging.getLogger("moldau.streams")
 _RECORDS_MAX: Final = 5000
@@ -211,13 +211,8 @@ class Door:
                 raise topic
         return facts
 
-    async def make(self, wanted: Sequence[InternalTopic]) -> None:
-        """Create the topics that are missing. Raise BadTopics if one exists and does not fit."""
-        there = await self.topics(each.name for each in wanted)
-        missing = [each for each in wanted if each.name not in there]
-        for each in wanted:
-            if each.name in there:
-                check_existing(each, there[each.name].partitions)
+    async def make(self, missing: Sequence[InternalTopic]) -> None:
+        """Create these topics."""
         made = await self.admin.create_topics(
             NewTopic(each.name, each.partitions, self._replication, each.configs)
             for each in missing

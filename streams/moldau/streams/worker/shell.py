@@ -16,7 +16,7 @@ from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
 from moldau.runtime import Runtime
-from moldau.streams.plan.partitions import partition_counts
+from moldau.streams.plan.layout import laid_out
 from moldau.streams.plan.plan import Plan
 from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
@@ -49,7 +49,6 @@ from moldau.streams.worker.tasks import (
     store_kinds,
     tasks_of,
 )
-from moldau.streams.worker.topics import internal_topics
 
 if TYPE_CHECKING:
     from moldau.streams.plan.plan import Program
@@ -136,19 +135,19 @@ class Worker:
 
     async def _prepare(self) -> None:
         plan = self._plan
-        sources = await self._door.topics(plan.source_topics())
-        counts = partition_counts(plan, {name: facts.partitions for name, facts in sources.items()})
-        internal = internal_topics(plan, counts)
-        await self._door.make(internal)
-        self._topics = sources | await self._topics_that_appear([each.name for each in internal])
+        there = await self._door.topics(plan.topics())
+        layout = laid_out(plan, {name: facts.partitions for name, facts in there.items()})
+        await self._door.make([each for each in layout.internal if each.name not in there])
+        internal = [each.name for each in layout.internal]
+        self._topics = there | await self._topics_that_appear(internal)
         if plan.global_tables:
             await self._globals.start(
                 self._open_database, self._directory.of_globals(), self._topics
             )
             await self._globals.restore(lambda: self._is_stopping)
-        inputs = sorted({topic for program in plan.programs for topic in program.inputs})
+        inputs = layout.inputs()
         rebalance = Rebalance(self._assigned, self._revoked, self._lost)
-        self.queries.widths = counts
+        self.queries.widths = layout.counts
         await self._door.subscribe(inputs, rebalance)
         self._reports.started(inputs)
         self._schedule_commit()

@@ -23,11 +23,14 @@ from moldau.streams.state.keyvalue import KeyValueStore
 
 # Instructions: what to do with a reference, and whether to answer.
 DELETE, DELETE_AND_ANSWER, ANSWER, ANSWER_IF_FOUND = range(4)
+# Follows the hash in a silent answer, which deletes a result but tells nothing if there is none.
+_SILENT = b"?"
+_HASH_BYTES = 16
 
 
 def hash_of(codec: Codec, value: Any) -> bytes:
     """Return a hash that identifies the version of a left row; empty for no row."""
-    return b"" if value is None else blake2b(codec.encode(value), digest_size=16).digest()
+    return b"" if value is None else blake2b(codec.encode(value), digest_size=_HASH_BYTES).digest()
 
 
 def foreign_key(call: Call, key: Any, value: Any) -> Any:
@@ -97,7 +100,7 @@ class ReferencesPart(Part):
         if row is not None:
             time = max(time, row[1])
         elif instruction == ANSWER_IF_FOUND:
-            return
+            version += _SILENT
         value = None if row is None or not is_kept else row[0]
         self.forward(self._operation.left_key.decode(left), (version, value), time, headers)
 
@@ -135,7 +138,9 @@ class ResolvePart(Part):
         version, right = answer
         row = self._left(key)
         left = None if row is None else row[0]
-        if version != hash_of(self._operation.value, left):
+        if version[:_HASH_BYTES] != hash_of(self._operation.value, left):
+            return
+        if len(version) > _HASH_BYTES and self._store.get(key) is None:
             return
         has_result = left is not None and (
             right is not None or self._operation.join is not JoinKind.INNER

@@ -31,6 +31,7 @@ class SessionTable(Part):
         self.late = 0
         self.store = store
         self._emit = operation.emit
+        self._is_announced = False
         self._gap_ms = operation.windows.gap_ms
         self._open_ms = operation.windows.gap_ms + operation.windows.grace_ms
         self._folds = Folds(operation.folding)
@@ -41,6 +42,14 @@ class SessionTable(Part):
 
     def get(self, key: Windowed[Any]) -> Row | None:
         value = self.store.value(self.store.keys.name(key.key), (key.end, key.start))
+        return None if value is None else (self._folds.seen(value), key.end)
+
+    def emitted(self, key: Windowed[Any]) -> Row | None:
+        """Return the row of a session as it was emitted last; see `KeyedTable.emitted`."""
+        where = (self.store.keys.name(key.key), (key.end, key.start))
+        if self._emit is not Emit.COMMIT or self._is_announced or where not in self.store.dirty:
+            return self.get(key)
+        value = self.store.dirty[where]
         return None if value is None else (self._folds.seen(value), key.end)
 
     def start(self) -> None:
@@ -118,6 +127,7 @@ class SessionTable(Part):
     def announce(self) -> None:
         if self._emit is not Emit.COMMIT:
             return
+        self._is_announced = True
         store, folds = self.store, self._folds
         changed = iter(list(store.dirty.items()))
         while some := list(islice(changed, ROWS)):
@@ -130,6 +140,7 @@ class SessionTable(Part):
             self.emit_all(rows)
 
     def expire(self) -> None:
+        self._is_announced = False
         self.store.expire()
 
     def advance(self, time: int) -> None:

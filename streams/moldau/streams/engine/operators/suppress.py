@@ -14,13 +14,14 @@ from typing import Any
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.part import Part
+from moldau.streams.engine.part import Getter, Part, Row
 from moldau.streams.plan.operations import Suppress
 from moldau.streams.problems import BufferFull
 from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.keyvalue import KeyValueStore
 
 _DUE = Struct(">Q")
+_UNKNOWN_MS = -1
 
 # The value, the value before, the time and the headers of an update.
 Held = tuple[Any, Any, int, Any]
@@ -30,8 +31,17 @@ class SuppressPart(Part):
     """The store holds key -> (value, value before, time of the update, headers), with the time when
     it is due. The value before is what later steps saw last, so that a change can be taken back."""
 
-    def __init__(self, operation: Suppress, clock: Clock, store: KeyValueStore, name: str) -> None:
+    def __init__(
+        self,
+        operation: Suppress,
+        clock: Clock,
+        rows: tuple[KeyValueStore, tuple[Getter, Getter]],
+        name: str,
+    ) -> None:
+        """`rows` are the store, and how to find a row of the table before: the present one, or the
+        one that was emitted last."""
         super().__init__(clock)
+        store, (self._before, self._emitted_before) = rows
         self.idle_ms = operation.idle_ms
         self._name = name
         self._operation = operation
@@ -51,6 +61,22 @@ class SuppressPart(Part):
             for key, (held, _) in self._store.items():
                 self._count += 1
                 self._bytes += self._size(key, held)
+
+    def get(self, key: Any) -> Row | None:
+        """Return the row of `key` that was let out last. Its time is unknown, -1, while a later
+        update is held back."""
+        return self._let_out(key, self._before)
+
+    def emitted(self, key: Any) -> Row | None:
+        """Return the row of `key` that was let out last, if the table before emits at commits."""
+        return self._let_out(key, self._emitted_before)
+
+    def _let_out(self, key: Any, before: Getter) -> Row | None:
+        entry = self._store.get(key)
+        if entry is None:
+            return before(key)
+        held: Held = entry[0]
+        return None if held[1] is None else (held[1], _UNKNOWN_MS)
 
     def _on_update(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
         operation = self._operation

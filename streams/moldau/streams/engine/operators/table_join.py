@@ -2,6 +2,10 @@
 
 A tombstone is passed on whenever the other side has a value, even if there was no result before.
 The time of a result is the later one of both sides.
+
+An update meets the row that the other side has emitted last, not a later one that waits for a
+commit: otherwise, if both sides delete a row, each may find the other's gone already and keep the
+result.
 """
 
 from __future__ import annotations
@@ -17,20 +21,33 @@ from moldau.streams.plan.joins import JoinKind, TableJoin
 
 class TableJoinPart(Part):
     def __init__(
-        self, operation: TableJoin, parents: tuple[str, str], getters: tuple[Getter, Getter]
+        self,
+        operation: TableJoin,
+        parents: tuple[str, str],
+        getters: tuple[Getter, Getter],
+        emitted: tuple[Getter, Getter],
     ) -> None:
+        """`getters` find the present rows of both sides, `emitted` those that they emitted last."""
         super().__init__()
         self._kind = operation.join
         self._parents = parents
-        self._left, self._right = getters
+        self._getters = getters
+        self._left, self._right = emitted
         self._joiner = joined(operation.call.function, takes_key=operation.call.takes_key)
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_left if parent == self._parents[0] else self._on_right
 
     def get(self, key: Any) -> Row | None:
-        """Return the row of the result, made from both sides."""
-        left, right = self._left(key), self._right(key)
+        """Return the row of the result, made from the present rows of both sides."""
+        return self._made(key, self._getters)
+
+    def emitted(self, key: Any) -> Row | None:
+        """Return the row of the result as it was emitted last."""
+        return self._made(key, (self._left, self._right))
+
+    def _made(self, key: Any, getters: tuple[Getter, Getter]) -> Row | None:
+        left, right = getters[0](key), getters[1](key)
         result = self._result(
             key, None if left is None else left[0], None if right is None else right[0]
         )

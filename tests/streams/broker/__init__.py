@@ -1,0 +1,1 @@
+"""Topologies of every kind on a real broker, with two partitions."""
