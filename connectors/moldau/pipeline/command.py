@@ -81,7 +81,7 @@ def _add_target(parser: ArgumentParser) -> None:
 # Actions that only read the file and the cluster.
 
 
-def _read(arguments: Namespace, context: Context) -> tuple[Reading, str]:
+def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Reading, str]:
     """Read the file. Return the reading and the directory of the file."""
     from moldau.cli.commands.cluster_connection import assignments
     from moldau.pipeline.app_plans import explain_apps
@@ -98,13 +98,14 @@ def _read(arguments: Namespace, context: Context) -> tuple[Reading, str]:
         files.read_text,
         lambda targets, counts: explain_apps(targets, counts, directory),
         assignments(arguments.var, "variable"),
+        checks_connectors,
     )
     return read_pipeline(files.read_text(path), arguments.file, inputs), directory
 
 
 def _read_valid(arguments: Namespace, context: Context) -> tuple[Reading, str]:
     """Read the file, as `_read`, and print its problems. Raise UsageError if one is an error."""
-    reading, directory = _read(arguments, context)
+    reading, directory = _read(arguments)
     for each in reading.problems:
         context.err.write(f"{each.format(arguments.file)}\n")
     if not reading.is_valid:
@@ -140,7 +141,7 @@ def _client_settings(arguments: Namespace, context: Context) -> dict[str, str]:
 def _lint(arguments: Namespace, context: Context) -> int:
     from moldau.cli.output import write_json
 
-    reading, _ = _read(arguments, context)
+    reading, _ = _read(arguments)
     if arguments.json:
         write_json(
             context.out,
@@ -198,7 +199,7 @@ def _draw(arguments: Namespace, context: Context) -> int:
     from moldau.pipeline.picture import pipeline_svg
     from moldau.pipeline.text import pipeline_text
 
-    reading, _ = _read(arguments, context)
+    reading, _ = _read(arguments)
     for each in reading.problems:
         context.err.write(f"{each.format(arguments.file)}\n")
     draw = pipeline_svg if arguments.svg else pipeline_text
@@ -249,7 +250,7 @@ def _status(arguments: Namespace, context: Context) -> int:
     from moldau.pipeline.status_reader import StatusReader
     from moldau.runtime.node_processes import pause_s
 
-    reading, directory = _read(arguments, context)
+    reading, directory = _read(arguments, checks_connectors=False)
     data = _data_directory(arguments, reading, directory)
     reader = StatusReader(
         reading.pipeline, data, _client_settings(arguments, context), arguments.connect
@@ -283,7 +284,7 @@ def _down(arguments: Namespace, context: Context) -> int:
         stop_run,
     )
 
-    reading, directory = _read(arguments, context)
+    reading, directory = _read(arguments, checks_connectors=False)
     data = _data_directory(arguments, reading, directory)
 
     def report(text: str) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
-
-import httpx
 
 from moldau.pipeline.data_directory import PipelineFailed
 from moldau.runtime.node_processes import pause_s
+
+if TYPE_CHECKING:
+    import httpx
 
 _REQUEST_S: Final = 30.0
 _OVERVIEW_S: Final = 5.0
@@ -37,6 +38,8 @@ class ConnectApi:
     """The REST API of one Connect worker. Close it, or use it in a `with` block."""
 
     def __init__(self, url: str) -> None:
+        import httpx
+
         self.url = worker_url(url)
         try:
             self._client = httpx.Client(base_url=self.url, timeout=_REQUEST_S, trust_env=False)
@@ -107,6 +110,8 @@ class ConnectApi:
         """Send a request. Return the body of the answer, or None if it is empty or 404.
 
         Repeat the request for `retry_s` while the worker is busy or does not answer."""
+        import httpx
+
         for left in range(int(retry_s / _RETRY_PAUSE_S), -1, -1):
             try:
                 answer = self._client.request(method, path, json=body, timeout=timeout_s)

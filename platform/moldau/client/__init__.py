@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     )
     from moldau.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType
     from moldau.client.admin.groups import OffsetsNotStored
-    from moldau.client.admin.partitions import Election, EligibleReplicas, Reassignment
+    from moldau.client.admin.partitions import EligibleReplicas, Reassignment
     from moldau.client.admin.progress import GroupProgress, PartitionProgress
     from moldau.client.admin.topics import CreatedTopic, NewTopic
     from moldau.client.consumer.columns import BinaryColumn, HeadersColumn, PartitionColumns
@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from moldau.link.lifetime import ClientClosed, WrongLoop
     from moldau.link.metadata import Broker, Partition, Topic, TopicPartition
     from moldau.protocol.acl_operations import AclOperation
+    from moldau.protocol.election import Election
     from moldau.records import ConsumerRecord, K, TimestampType, V
 
 # The public names of each module. A leading dot means a module beside this package.
@@ -71,6 +72,7 @@ _MODULES = {
     ".link.lifetime": "ClientClosed WrongLoop",
     ".link.metadata": "Broker Partition Topic TopicPartition",
     ".protocol.acl_operations": "AclOperation",
+    ".protocol.election": "Election",
     ".records": "ConsumerRecord K TimestampType V",
     "admin.admin": "Admin",
     "admin.cluster": (
@@ -79,7 +81,7 @@ _MODULES = {
     "admin.configs": "ConfigEntry ConfigSource Resource ResourceType",
     "admin.groups": "OffsetsNotStored",
     "settings.options": "AdminOptions",
-    "admin.partitions": "Election EligibleReplicas Reassignment",
+    "admin.partitions": "EligibleReplicas Reassignment",
     "admin.progress": "GroupProgress PartitionProgress",
     "admin.topics": "CreatedTopic NewTopic",
     "consumer.columns": "BinaryColumn HeadersColumn PartitionColumns",

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 from moldau.plugins.registry import Plugin
+from moldau.runtime.packages import version_of
 
 _LAYERS = {
     "platform": "runtime, protocol, records, settings, client, command line",
@@ -29,17 +30,8 @@ class Layer:
     version: str | None
 
 
-def _installed_version(distribution: str) -> str | None:
-    from importlib.metadata import PackageNotFoundError, version
-
-    try:
-        return version(distribution)
-    except PackageNotFoundError:
-        return None
-
-
 def installed_layers(
-    version_of: Callable[[str], str | None] = _installed_version, added: Iterable[Plugin] = ()
+    version_of: Callable[[str], str | None] = version_of, added: Iterable[Plugin] = ()
 ) -> tuple[Layer, ...]:
     """Return moldau's own five layers, lowest first, then those of the entry points `added`."""
     ours = tuple(
@@ -54,6 +46,6 @@ def installed_layers(
     return (*ours, *others)
 
 
-def platform_version(version_of: Callable[[str], str | None] = _installed_version) -> str:
+def platform_version(version_of: Callable[[str], str | None] = version_of) -> str:
     """Return the version that `moldau --version` prints."""
     return version_of("moldau-platform") or "unknown (not installed, run from its sources)"

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from importlib import import_module
-from typing import Protocol
+from typing import Final, Protocol
 
 from moldau.errors import MoldauError
+from moldau.runtime.packages import Package, installed_packages, normalized
+
+_PREFIX: Final = "moldau."
 
 
 class PluginError(MoldauError):
@@ -24,14 +27,8 @@ class Distribution(Protocol):
     def version(self) -> str: ...
 
 
-class Located(Protocol):
-    """A package whose folder is known, if nothing else of it can be read."""
-
-    def locate_file(self, path: str, /) -> object: ...
-
-
 class EntryPoint(Protocol):
-    """An entry point as `importlib.metadata` returns it; tests make their own."""
+    """An entry point of an installed package; tests make their own."""
 
     @property
     def name(self) -> str: ...
@@ -159,43 +156,35 @@ class Plugins:
 
 
 def installed_plugins() -> Plugins:
-    """Return the plugins of this Python. It reads the metadata of every package: call it once."""
-    from importlib.metadata import distributions
-
+    """Return the plugins of this Python. It looks at every package: call it once."""
     found: dict[str, Sequence[EntryPoint]] = {}
     unreadable = []
-    for distribution in distributions():
+    for package in installed_packages():
         try:
-            ours = [each for each in distribution.entry_points if _is_ours(each)]
-            # If a package is on the path twice, the first is the one that an import finds.
-            if ours:
-                found.setdefault(_name_of(distribution), ours)
+            ours = package.entry_points(_PREFIX)
         except Exception as error:
-            unreadable.append(_unreadable(distribution, error))
+            unreadable.append(_unreadable(package, error))
+            continue
+        # If a package is on the path twice, the first is the one that an import finds.
+        if ours:
+            found.setdefault(normalized(ours[0].dist.name), ours)
     return Plugins(
         (entry_point for entry_points in found.values() for entry_point in entry_points),
         unreadable,
     )
 
 
-def _name_of(distribution: Distribution) -> str:
-    name, version = distribution.name, distribution.version
-    if not name or not version:
-        raise ValueError("the metadata say no name or no version")
-    return name.lower().replace("_", "-")
-
-
-def _unreadable(distribution: Located, error: Exception) -> PluginError:
+def _unreadable(package: Package, error: Exception) -> PluginError:
     """Return an error that names the package by its folder: its name may be unreadable."""
     return PluginError(
         "the metadata of a package cannot be read",
-        package=str(getattr(distribution, "_path", distribution.locate_file(""))),
+        package=package.folder,
         error=f"{type(error).__name__}: {error}",
     )
 
 
 def _is_ours(entry_point: EntryPoint) -> bool:
-    return entry_point.group.startswith("moldau.")
+    return entry_point.group.startswith(_PREFIX)
 
 
 def _plugin(entry_point: EntryPoint) -> Plugin:

@@ -1,22 +1,49 @@
-"""The Streams DSL: topologies, state and the engines that run them."""
+"""The Streams DSL: topologies, state and the engines that run them.
+
+Importing this package loads nothing: each name is loaded when it is first used. So `moldau --help`
+and a worker that only shows its stores do not pay for the DSL.
+"""
 
 from __future__ import annotations
 
-from moldau.streams.dsl.app import Streams
-from moldau.streams.dsl.grouped import Grouped
-from moldau.streams.dsl.stores import StateStore
-from moldau.streams.dsl.stream import Stream
-from moldau.streams.dsl.suppression import until_close, until_time
-from moldau.streams.dsl.table import Table
-from moldau.streams.engine.operators.process import Context, Record
-from moldau.streams.plan.joins import within
-from moldau.streams.plan.policies import dead_letter, retry
-from moldau.streams.problems import RecordFailed, StreamsError, TopologyError
-from moldau.streams.query.asking import AsyncQuery, Query
-from moldau.streams.query.questions import BadQuery, NotHere, QueryFailed, Row, StoreUnavailable
-from moldau.streams.serdes.codec import Codec
-from moldau.streams.serdes.windowed import Windowed
-from moldau.streams.windows import count_window, hopping, session, sliding, tumbling, unlimited
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from moldau.streams.dsl.app import Streams
+    from moldau.streams.dsl.grouped import Grouped
+    from moldau.streams.dsl.stores import StateStore
+    from moldau.streams.dsl.stream import Stream
+    from moldau.streams.dsl.suppression import until_close, until_time
+    from moldau.streams.dsl.table import Table
+    from moldau.streams.engine.operators.process import Context, Record
+    from moldau.streams.plan.joins import within
+    from moldau.streams.plan.policies import dead_letter, retry
+    from moldau.streams.problems import RecordFailed, StreamsError, TopologyError
+    from moldau.streams.query.asking import AsyncQuery, Query
+    from moldau.streams.query.questions import BadQuery, NotHere, QueryFailed, Row, StoreUnavailable
+    from moldau.streams.serdes.codec import Codec
+    from moldau.streams.serdes.windowed import Windowed
+    from moldau.streams.windows import count_window, hopping, session, sliding, tumbling, unlimited
+
+# The public names of each module.
+_MODULES = {
+    "dsl.app": "Streams",
+    "dsl.grouped": "Grouped",
+    "dsl.stores": "StateStore",
+    "dsl.stream": "Stream",
+    "dsl.suppression": "until_close until_time",
+    "dsl.table": "Table",
+    "engine.operators.process": "Context Record",
+    "plan.joins": "within",
+    "plan.policies": "dead_letter retry",
+    "problems": "RecordFailed StreamsError TopologyError",
+    "query.asking": "AsyncQuery Query",
+    "query.questions": "BadQuery NotHere QueryFailed Row StoreUnavailable",
+    "serdes.codec": "Codec",
+    "serdes.windowed": "Windowed",
+    "windows": "count_window hopping session sliding tumbling unlimited",
+}
+_HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 
 __all__ = [
     "AsyncQuery",
@@ -50,3 +77,16 @@ __all__ = [
     "until_time",
     "within",
 ]
+
+
+def __getattr__(name: str) -> object:
+    home = _HOMES.get(name)
+    if home is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    from importlib import import_module
+
+    return getattr(import_module(f".{home}", __name__), name)
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

@@ -16,9 +16,9 @@ import pytest
 
 from moldau.client import Admin, NewTopic, OffsetAndMetadata, Resource, ResourceType, TopicPartition
 from moldau.client.admin.cluster import Downgrade
-from moldau.client.admin.partitions import Election
 from moldau.client.consumer.offsets import LATEST
 from moldau.errors import ConfigError
+from moldau.protocol.election import Election
 from moldau.runtime import Runtime
 from tests.client.world import BOOTSTRAP, ClientWorld
 

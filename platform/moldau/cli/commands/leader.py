@@ -37,7 +37,7 @@ def _add_elect(parser: ArgumentParser) -> None:
 
 
 def _elect(arguments: Namespace, context: Context) -> int:
-    from moldau.client.admin.partitions import Election
+    from moldau.protocol.election import Election
 
     election = Election.UNCLEAN if arguments.unclean else Election.PREFERRED
     named = [_parsed(each) for each in arguments.partitions]

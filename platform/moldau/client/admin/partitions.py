@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import Final
 
 from moldau.client.admin.requests import Requests, at_once, error_of
@@ -13,6 +12,7 @@ from moldau.client.settings.arguments import ByPartition, PartitionGiven
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.arguments import text_of, told
 from moldau.link.metadata import TopicPartition, by_topic
+from moldau.protocol.election import Election
 from moldau.protocol.messages import alter_partition_reassignments as moving
 from moldau.protocol.messages import alter_replica_log_dirs as disks
 from moldau.protocol.messages import describe_topic_partitions as paging
@@ -20,13 +20,6 @@ from moldau.protocol.messages import elect_leaders as electing
 from moldau.protocol.messages import list_partition_reassignments as listing
 
 Outcomes = dict[TopicPartition, "KafkaError | None"]
-
-
-class Election(IntEnum):
-    """Which replicas may become leader."""
-
-    PREFERRED = 0
-    UNCLEAN = 1
 
 
 @dataclass(frozen=True, slots=True)

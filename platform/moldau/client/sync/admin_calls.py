@@ -16,7 +16,7 @@ from moldau.client.admin.cluster import (
     Quorum,
 )
 from moldau.client.admin.configs import ConfigEntry, Resource, ResourceType
-from moldau.client.admin.partitions import Election, EligibleReplicas, Outcomes, Reassignment
+from moldau.client.admin.partitions import EligibleReplicas, Outcomes, Reassignment
 from moldau.client.admin.progress import GroupProgress
 from moldau.client.admin.topics import CreatedTopic, NewTopic
 from moldau.client.consumer.offsets import Found
@@ -26,6 +26,7 @@ from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
 from moldau.link.metadata import Topic, TopicPartition
+from moldau.protocol.election import Election
 
 
 class AdminCalls(BlockingClient):
