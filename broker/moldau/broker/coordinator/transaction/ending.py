@@ -1,0 +1,207 @@
+"""The end of transactions: EndTxn, time-outs and fencing, and the markers.
+
+The tables of states are those of Kafka 4.3, one for clients of transaction version 2, which bumps
+the epoch at each end, and one for older clients, which cannot learn of another epoch.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.coordinator.outcome import NOTHING, Outcome, Ticket, answered
+from moldau.broker.coordinator.transaction.effects import WriteMarkers
+from moldau.broker.coordinator.transaction.state import (
+    BUMPS_SINCE,
+    EPOCH_MAX,
+    NO_EPOCH,
+    NO_ID,
+    NO_PARTITIONS,
+    State,
+    Transaction,
+)
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.end_txn import EndTxnResponse
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.transaction.state import Partitions
+    from moldau.broker.coordinator.transaction.transactions import Transactions
+    from moldau.protocol.messages.end_txn import EndTxnRequest
+
+_COMPLETE: Final = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
+_PREPARE: Final = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
+_DONE: Final = {True: State.COMPLETE_COMMIT, False: State.COMPLETE_ABORT}
+
+
+def end_transaction(
+    transactions: Transactions,
+    message: EndTxnRequest,
+    client_version: int,
+    ticket: Ticket,
+    now_ms: int,
+) -> Outcome:
+    """Decide about EndTxn. `client_version` is the transaction version of the client."""
+    known = transactions.existing(message.transactional_id)
+    if client_version >= BUMPS_SINCE:
+        is_retry = _check_bumped(known, message)
+        return _end_bumped(transactions, known, message.committed, is_retry, (ticket, now_ms))
+    if known.producer_id != message.producer_id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if known.producer_epoch != message.producer_epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    is_commit = message.committed
+    if known.state is State.ONGOING:
+        return prepare(transactions, known, ticket, now_ms, is_commit=is_commit)
+    if known.state is _DONE[is_commit]:
+        return answered(ticket, _answer(known))
+    raise _refusal(known, is_commit=is_commit)
+
+
+def _check_bumped(known: Transaction, message: EndTxnRequest) -> bool:
+    """Check the producer of a client whose epoch is bumped at each end. Return whether the request
+    repeats one that was carried out: then the client has the epoch before."""
+    producer_id, epoch = message.producer_id, message.producer_epoch
+    is_rotated = (
+        known.previous_producer_id == producer_id
+        and epoch == EPOCH_MAX - 1
+        and known.producer_epoch == 0
+    )
+    if known.producer_id != producer_id and not is_rotated:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    is_bumped = known.producer_epoch == epoch + 1
+    is_current = known.producer_epoch == epoch
+    if known.is_ending:
+        is_fine = is_bumped
+    elif known.state in _COMPLETE:
+        is_fine = is_bumped or is_rotated or is_current
+    else:
+        is_fine = is_current
+    if not is_fine:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    return is_bumped or is_rotated
+
+
+def _end_bumped(
+    transactions: Transactions,
+    known: Transaction,
+    is_commit: bool,
+    is_retry: bool,
+    asked: tuple[Ticket, int],
+) -> Outcome:
+    ticket, now_ms = asked
+    if known.state is State.ONGOING:
+        return prepare(transactions, known, ticket, now_ms, is_commit=is_commit, bumps=True)
+    if known.state in _COMPLETE and is_retry and known.state is _DONE[is_commit]:
+        return answered(ticket, _answer(known))
+    is_new_abort = not is_commit and not is_retry and not known.is_ending
+    if not is_new_abort:
+        raise _refusal(known, is_commit=is_commit)
+    # A client aborts without any partition to get another epoch: after that no request that it has
+    # sent before can join a transaction (KAFKA-18401).
+    wall_ms = transactions.world.wall_ms(now_ms)
+    producer_id, epoch = known.producer_id, known.producer_epoch + 1
+    if known.is_exhausted:
+        producer_id, epoch = transactions.world.new_producer_id(), 0
+    aborted = known.moved(
+        State.COMPLETE_ABORT,
+        wall_ms,
+        partitions=NO_PARTITIONS,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        last_epoch=known.producer_epoch,
+        started_ms=wall_ms,
+        client_version=BUMPS_SINCE,
+    )
+    return transactions.stored(aborted, ((ticket, _answer(aborted)),))
+
+
+def _refusal(known: Transaction, *, is_commit: bool) -> KafkaError:
+    """Return the error for an end that the state does not allow. While the same end is going on,
+    the client tries again."""
+    if known.state is _PREPARE[is_commit]:
+        return KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return KafkaError(ErrorCode.INVALID_TXN_STATE, state=known.state.shown)
+
+
+def prepare(
+    transactions: Transactions,
+    known: Transaction,
+    ticket: Ticket,
+    now_ms: int,
+    *,
+    is_commit: bool,
+    bumps: bool = False,
+) -> Outcome:
+    """Decide the end of an open transaction that its client asked for."""
+    next_id, epoch, last_epoch = NO_ID, known.producer_epoch, known.last_epoch
+    if bumps:
+        epoch, last_epoch = epoch + 1, epoch
+        if known.is_exhausted:
+            next_id = transactions.world.new_producer_id()
+    prepared = known.moved(
+        _PREPARE[is_commit],
+        transactions.world.wall_ms(now_ms),
+        producer_epoch=epoch,
+        last_epoch=last_epoch,
+        next_producer_id=next_id,
+        client_version=BUMPS_SINCE if bumps else 0,
+    )
+    return transactions.stored(prepared, ((ticket, _answer(prepared)),), (markers_of(prepared),))
+
+
+def fence(transactions: Transactions, known: Transaction, now_ms: int) -> Outcome:
+    """Abort an open transaction that its client has not ended, and fence the client by one higher
+    epoch (KAFKA-19367: not two). The outcome has no answer."""
+    version = transactions.world.transaction_version
+    next_id = NO_ID
+    if version >= BUMPS_SINCE and known.is_exhausted:
+        # A client of version 2 may continue with the epoch that follows, and must not get the last
+        # one of its id.
+        next_id = transactions.world.new_producer_id()
+    prepared = known.moved(
+        State.PREPARE_ABORT,
+        transactions.world.wall_ms(now_ms),
+        producer_epoch=min(known.producer_epoch + 1, EPOCH_MAX),
+        last_epoch=NO_EPOCH,
+        next_producer_id=next_id,
+        client_version=version,
+    )
+    return transactions.stored(prepared, (), (markers_of(prepared),))
+
+
+def markers_of(ending: Transaction) -> WriteMarkers:
+    """Return the effect that ends this transaction in its partitions."""
+    return WriteMarkers(
+        ending.transactional_id,
+        ending.producer_id,
+        ending.producer_epoch,
+        ending.state is State.PREPARE_COMMIT,
+        ending.partitions,
+        ending.client_version,
+    )
+
+
+def on_markers_written(
+    transactions: Transactions, effect: WriteMarkers, written: Partitions, now_ms: int
+) -> Outcome:
+    """Note partitions that have the marker of `effect`. The last one completes the transaction. A
+    report about another transaction than the present one does nothing."""
+    known = transactions.get(effect.transactional_id)
+    if (
+        known is None
+        or not known.is_ending
+        or (known.producer_id, known.producer_epoch) != (effect.producer_id, effect.producer_epoch)
+    ):
+        return NOTHING
+    if transactions.without_markers(known, written):
+        return NOTHING
+    return transactions.stored(known.completed(transactions.world.wall_ms(now_ms)))
+
+
+def _answer(ended: Transaction) -> EndTxnResponse:
+    producer_id, epoch = ended.identity_after_end()
+    return EndTxnResponse(
+        throttle_time_ms=0,
+        error_code=ErrorCode.NONE,
+        producer_id=producer_id,
+        producer_epoch=epoch,
+    )

@@ -1,0 +1,91 @@
+"""The partitions of a transaction: AddPartitionsToTxn and AddOffsetsToTxn, and the question whether
+a partition is in it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+from moldau.broker.coordinator.outcome import Outcome, Ticket, answered
+from moldau.broker.coordinator.transaction.state import State
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnPartitionResult,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopicResult,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.transaction.producers import Producer
+    from moldau.broker.coordinator.transaction.state import Partitions, Transaction
+    from moldau.broker.coordinator.transaction.transactions import Transactions
+
+
+class Joining(NamedTuple):
+    """Partitions that are to join, or to be in, the transaction of a producer."""
+
+    transactional_id: str
+    producer: Producer
+    partitions: Partitions
+    client_version: int = 0
+    """The transaction version of the client."""
+
+
+def add_partitions(
+    transactions: Transactions, joining: Joining, ticket: Ticket, now_ms: int
+) -> Outcome:
+    """Add partitions to the client's transaction, and begin it if none is open."""
+    known = _of_producer(transactions, joining)
+    partitions = joining.partitions
+    done = results(partitions, ErrorCode.NONE)
+    if known.state is State.ONGOING:
+        if partitions <= known.partitions:
+            return answered(ticket, done)
+        started_ms, partitions = known.started_ms, known.partitions | partitions
+    else:
+        started_ms = transactions.world.wall_ms(now_ms)
+    added = known.moved(
+        State.ONGOING,
+        transactions.world.wall_ms(now_ms),
+        partitions=partitions,
+        started_ms=started_ms,
+        client_version=joining.client_version,
+    )
+    return transactions.stored(added, ((ticket, done),))
+
+
+def verify_partitions(transactions: Transactions, joining: Joining, ticket: Ticket) -> Outcome:
+    """Answer for each partition whether it is in the client's transaction (KIP-890)."""
+    known = _of_producer(transactions, joining)
+    within = joining.partitions & known.partitions
+    response = results(within, ErrorCode.NONE)
+    missing = results(joining.partitions - within, ErrorCode.TRANSACTION_ABORTABLE)
+    response.results_by_topic_v3_and_below += missing.results_by_topic_v3_and_below
+    return answered(ticket, response)
+
+
+def _of_producer(transactions: Transactions, joining: Joining) -> Transaction:
+    """Return the transactional id of this producer, if its transaction is not ending."""
+    known, producer = transactions.existing(joining.transactional_id), joining.producer
+    if known.producer_id != producer.id:
+        raise KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    if known.producer_epoch != producer.epoch:
+        raise KafkaError(ErrorCode.PRODUCER_FENCED)
+    if known.is_ending:
+        raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
+    return known
+
+
+def results(partitions: Partitions, code: ErrorCode) -> AddPartitionsToTxnResponse:
+    """Return the response with the same code for each partition."""
+    by_topic: dict[str, list[AddPartitionsToTxnPartitionResult]] = {}
+    for topic, partition in sorted(partitions):
+        by_topic.setdefault(topic, []).append(
+            AddPartitionsToTxnPartitionResult(partition_index=partition, partition_error_code=code)
+        )
+    return AddPartitionsToTxnResponse(
+        throttle_time_ms=0,
+        results_by_topic_v3_and_below=[
+            AddPartitionsToTxnTopicResult(name=name, results_by_partition=rows)
+            for name, rows in by_topic.items()
+        ],
+    )
