@@ -25,6 +25,7 @@ APPENDS_MAX = 5000
 END_SECONDS = 30
 SMALL_FILES = ("--set", "log.index.size.max.bytes=4096")
 """Else two indexes of ten megabytes would be reserved, of which a small disk has no room."""
+NO_FLOOR = ("--set", "moldau.log.dir.free.bytes.min=0")
 
 
 def asked(broker: BrokerProcess, talk: Callable[[Wire], Awaitable[None]]) -> None:
@@ -71,7 +72,9 @@ async def whole(wire: Wire, topic: str, count: int) -> None:
     assert all(each == value(number) for number, each in enumerate(found[:count]))
 
 
-@pytest.mark.parametrize("settings", [(), SMALL_FILES], ids=["defaults", "small files"])
+@pytest.mark.parametrize(
+    "settings", [NO_FLOOR, (*NO_FLOOR, *SMALL_FILES)], ids=["large files", "small files"]
+)
 def test_a_full_disk_ends_the_process_and_room_brings_all_back(
     tmp_path: Path, settings: tuple[str, ...]
 ) -> None:
@@ -102,10 +105,43 @@ def test_a_full_disk_ends_the_process_and_room_brings_all_back(
             asked(broker, look)
 
 
+def test_a_nearly_full_disk_refuses_produces_until_there_is_room_again(tmp_path: Path) -> None:
+    with small_disk(tmp_path / "disk", "64m") as disk:
+        data = str(disk.path / "data")
+        with broker_process(tmp_path, "--data", data, *SMALL_FILES) as broker:
+
+            async def fill(wire: Wire) -> None:
+                for topic in ("orders", "others"):
+                    assert await wire.create(topic) == ErrorCode.NONE
+                assert (await wire.produce("others", [b"x"])).error_code == ErrorCode.NONE
+                count, code = await append_until_refused(wire, "orders")
+                assert code == STORAGE
+                refused = await wire.produce("others", [b"y"])
+                assert refused.error_code == STORAGE
+                assert "nearly full" in (refused.error_message or "")
+                assert "free_bytes_min" in (refused.error_message or "")
+                await whole(wire, "orders", count)
+                assert await wire.create("third") == ErrorCode.NONE, "metadata goes on"
+
+            async def make_room(wire: Wire) -> None:
+                disk.remount("size=128m")
+                async with asyncio.timeout(END_SECONDS):
+                    while (await wire.produce("others", [b"z"])).error_code == STORAGE:
+                        pass
+                assert await wire.fetch_all("others") == [b"x", b"z"]
+
+            asked(broker, fill)
+            asked(broker, make_room)
+            code, log = broker.stop()
+        assert code == 0, log
+        assert log.count("a disk is nearly full") == 1
+        assert "out of service" not in log
+
+
 def test_a_full_disk_of_two_takes_its_partitions_and_no_more(tmp_path: Path) -> None:
     with small_disk(tmp_path / "disk", "8m") as disk:
         directories = f"{tmp_path / 'large'},{disk.path / 'small'}"
-        given = ("--set", f"log.dirs={directories}", *SMALL_FILES)
+        given = ("--set", f"log.dirs={directories}", *SMALL_FILES, *NO_FLOOR)
         with broker_process(tmp_path, *given) as broker:
 
             async def fill(wire: Wire) -> None:
@@ -173,7 +209,7 @@ def test_appends_that_wait_for_the_disk_are_answered_when_it_fails(tmp_path: Pat
     """Several at once, each to be acknowledged after fsync, as the disk fills up."""
     with small_disk(tmp_path / "disk", "8m") as disk:
         data = str(disk.path / "data")
-        with broker_process(tmp_path, "--data", data, *SMALL_FILES) as broker:
+        with broker_process(tmp_path, "--data", data, *SMALL_FILES, *NO_FLOOR) as broker:
 
             async def scenario(runtime: Runtime) -> None:
                 async with wired(runtime, broker.host, broker.port) as wire:

@@ -74,12 +74,17 @@ def test_combinations_are_judged_as_kafka_judges_them(text: str) -> None:
     assert ours.accepts(combination_line(text)) is kept.answers()[text]
 
 
+def of_kafka(entries: list[str]) -> list[str]:
+    """The entries without those of our own settings, whose names say so."""
+    return [each for each in entries if not each.startswith("moldau.")]
+
+
 @pytest.mark.parametrize(
     "text", [each for each in kept.combinations() if each.startswith("describe")]
 )
 def test_settings_are_shown_as_kafka_shows_them(text: str) -> None:
     base = text.partition(" ; ")[0]
-    shown = {each: ours.entries(combination_line(each)) for each in {base, text}}
+    shown = {each: of_kafka(ours.entries(combination_line(each))) for each in {base, text}}
 
     assert sorted(kept.without_base(text, shown[text], shown)) == sorted(kept.answers()[text])
 

@@ -117,6 +117,7 @@ class _Produce:
 
     __slots__ = (
         "_acks",
+        "_is_short_of_room",
         "_is_usual",
         "_node",
         "_now_ms",
@@ -134,7 +135,15 @@ class _Produce:
         self._version = request.arrival.version
         self._acks = message.acks
         self._now_ms = node.runtime.clock.wall_ms()
-        self._is_usual = message.transactional_id is None and self._version >= _ZSTD_SINCE
+        directories = node.directories
+        if directories.is_room_watched:
+            directories.watch_room(self._now_ms)
+        self._is_short_of_room = directories.is_short_of_room
+        self._is_usual = (
+            message.transactional_id is None
+            and self._version >= _ZSTD_SINCE
+            and not self._is_short_of_room
+        )
         self.errors = 0
         self.pending: list[tuple[Partition, int, PartitionProduceResponse]] = []
 
@@ -154,6 +163,8 @@ class _Produce:
                 appended = partition.append_usual(records, self._acks, self._now_ms)
             if appended is None:
                 asked = None
+                if self._is_short_of_room:
+                    self._replicas.check_room(partition)
                 base_offset = self._check_batch(partition, records)
                 asked = partition
                 if base_offset:

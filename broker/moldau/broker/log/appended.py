@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from moldau.broker.log.admission import NO_APPEND_TIME
+from moldau.broker.log.disk_room import DiskRoom
 from moldau.broker.log.file_pool import NO_POOL, FilePool
 
 
@@ -26,8 +27,9 @@ class Appended(NamedTuple):
 class Owner:
     """A log's interface to its owner. `persist_points` makes the log's current recovery point and
     log start durable. `on_failure` is called once, on a disk error. `files` closes the files of
-    logs that are not used."""
+    logs that are not used. `room` is the free room on the disk."""
 
     persist_points: Callable[[], None] = lambda: None
     on_failure: Callable[[OSError], None] = lambda error: None
     files: FilePool = NO_POOL
+    room: DiskRoom = field(default_factory=lambda: DiskRoom(""))

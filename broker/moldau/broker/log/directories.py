@@ -10,10 +10,12 @@ to do.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from functools import partial
 
 from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH
 from moldau.broker.log.directory import LogDirectory
+from moldau.broker.log.disk_room import PAUSE_MS
 from moldau.broker.log.file_pool import FilePool
 from moldau.broker.log.future_log import generation
 from moldau.broker.log.loading import ConfigOf
@@ -35,6 +37,13 @@ class LogDirectories:
         self.directories = list(directories)
         self.pool = FilePool()
         """Closes the files of logs that are not used."""
+        self.is_short_of_room = False
+        """Whether produces are refused in one of the directories."""
+        self.is_room_watched = False
+        """Whether `watch_room` is called before each produce: a disk is nearly full."""
+        self.free_bytes_min = 0
+        """The free room below which produces are refused."""
+        self._measured_ms = 0
         self.unopened: dict[str, Exception] = {}
         """Directories that could not even be opened, with the errors."""
         self.cordoned: frozenset[Uuid] = frozenset()
@@ -77,6 +86,22 @@ class LogDirectories:
         logs."""
         limit = files.open_files_max()
         self.pool.limit = LOG_FILES_MAX if limit is None else log_files_max(limit)
+
+    def measure_room(self, now_ms: int) -> None:
+        """Measure the free room on the disks. A disk that cannot say it keeps its last measure."""
+        self._measured_ms = now_ms
+        for each in self.in_service():
+            with suppress(OSError):
+                free, total = each.files.free_bytes(each.path), each.files.total_bytes(each.path)
+                each.state.room.measured(free, total, self.free_bytes_min)
+        rooms = [each.state.room for each in self.in_service()]
+        self.is_short_of_room = any(each.is_short for each in rooms)
+        self.is_room_watched = any(each.is_near for each in rooms)
+
+    def watch_room(self, now_ms: int) -> None:
+        """Measure the free room before a produce, if the last measure is too old."""
+        if not 0 <= now_ms - self._measured_ms < PAUSE_MS:
+            self.measure_room(now_ms)
 
     def _check_ids(self) -> None:
         seen: dict[Uuid, str] = {}

@@ -67,7 +67,7 @@ class LogDirectory:
         """The broker epoch from the last clean shutdown, or -1 if the directory was not closed
         cleanly."""
         self.checkpoints = Checkpoints(state)
-        self.owner = Owner(self.checkpoints.persist_points, state.fail, pool)
+        self.owner = Owner(self.checkpoints.persist_points, state.fail, pool, state.room)
         """The owner of the logs in this directory."""
         self.copies = Copies(state, self.checkpoints)
         self.removals = Removals(state)

@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NoReturn
 
 from moldau.broker.log import names
+from moldau.broker.log.disk_room import DiskRoom
 from moldau.broker.log.open_files import advice
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -37,12 +38,14 @@ class DirectoryState:
         "notes",
         "on_failure",
         "path",
+        "room",
         "topic_ids",
     )
 
     def __init__(self, files: Files, path: str) -> None:
         self.files = files
         self.path = path
+        self.room = DiskRoom(path)
         self.logs: dict[TopicPartition, PartitionLog] = {}
         self.topic_ids: dict[TopicPartition, Uuid] = {}
         self.cleaned_offsets: dict[TopicPartition, int] = {}

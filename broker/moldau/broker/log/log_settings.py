@@ -123,6 +123,8 @@ class UpkeepOptions:
     """The interval for recovery points and log starts."""
     high_watermarks_interval: int = 5_000
     producers_interval: int = 600_000
+    free_bytes_min: int = 0
+    """The free room below which produces are refused."""
 
 
 def upkeep_options(settings: Settings) -> UpkeepOptions:
@@ -139,6 +141,7 @@ def upkeep_options(settings: Settings) -> UpkeepOptions:
             replication.replica_high_watermark_checkpoint_interval_ms
         ],
         producers_interval=settings[transaction.producer_id_expiration_check_interval_ms],
+        free_bytes_min=settings[log.moldau_log_dir_free_bytes_min],
     )
 
 

@@ -30,10 +30,12 @@ from moldau.errors.codes import KafkaError
 if TYPE_CHECKING:
     from moldau.broker.log.directories import LogDirectories
     from moldau.broker.log.directory import LogDirectory
+    from moldau.broker.log.disk_room import DiskRoom
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
 _SWEEP_MS: Final = 1000
+_ROOM_MS: Final = 1000
 
 
 class Upkeep:
@@ -53,6 +55,8 @@ class Upkeep:
         self._commits = commits
         self._writer = writer
         self._log = log
+        self._short: set[DiskRoom] = set()
+        """The disks where produces are refused, as the log says."""
         self._rounds = [
             self._every("retention", self._retain, lambda: self.options.retention_interval),
             self._every("sweep", self._sweep, lambda: min(_SWEEP_MS, self.options.flush_interval)),
@@ -63,6 +67,7 @@ class Upkeep:
                 lambda: self.options.high_watermarks_interval,
             ),
             self._every("producers", self._expire, lambda: self.options.producers_interval),
+            self._every("room", self._measure_room, lambda: _ROOM_MS),
         ]
 
     def _every(
@@ -76,12 +81,13 @@ class Upkeep:
     def start(self, options: UpkeepOptions) -> None:
         self.options = options
         delay = options.initial_delay / 1000
-        retention, sweep, points, high_watermarks, producers = self._rounds
+        retention, sweep, points, high_watermarks, producers, room = self._rounds
         retention.start(delay)
         sweep.start()
         points.start(delay)
         high_watermarks.start()
         producers.start()
+        room.start(0)
 
     def configure(self, options: UpkeepOptions) -> None:
         """Use other intervals. They count from the previous round."""
@@ -155,6 +161,23 @@ class Upkeep:
     async def _write_high_watermarks(self) -> bool:
         for directory in self._directories.in_service():
             await self._writer.write(directory, names.HIGH_WATERMARKS)
+        return False
+
+    async def _measure_room(self) -> bool:
+        directories = self._directories
+        directories.free_bytes_min = self.options.free_bytes_min
+        directories.measure_room(self._now_ms())
+        for room in [each.state.room for each in directories.in_service()]:
+            if room.is_short and room not in self._short:
+                self._short.add(room)
+                self._log.warn(
+                    "a disk is nearly full: produces are refused until there is more room; delete "
+                    "topics or records, shorten retention, or make the disk larger",
+                    **room.facts(),
+                )
+            elif room in self._short and not room.is_short:
+                self._short.discard(room)
+                self._log.info("there is room again: produces are taken", **room.facts())
         return False
 
     async def _expire(self) -> bool:

@@ -49,6 +49,12 @@ def declare(registry: Registry, replicas: Replicas) -> None:
             len(directories.unopened) + len(directories.directories) - len(directories.in_service())
         ),
     )
+    gauge(
+        "moldau.log.directories.short",
+        "Log directories that take no produces, because their disks are nearly full.",
+        "{directory}",
+        read=lambda: sum(each.state.room.is_short for each in directories.in_service()),
+    )
     _declare_logs(registry, replicas)
 
 

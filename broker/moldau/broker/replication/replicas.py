@@ -266,6 +266,10 @@ class Replicas:
                 if topic_id is None or known != topic_id:
                     self._set_aside(directory, place)
 
+    def check_room(self, partition: Partition) -> None:
+        """Raise KafkaError if produces to the partition are refused for want of disk room."""
+        partition.log.state.owner.room.check()
+
     # Called by the server.
 
     def start(self, settings: Settings) -> None:
