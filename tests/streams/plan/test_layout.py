@@ -128,12 +128,3 @@ def test_an_input_without_a_count_is_taken_to_fit() -> None:
 
     assert assumed_layout(app.plan(), {}).counts["right"] == 3
     assert assumed_layout(joined().plan(), {"left": 8}).counts["right"] == 8
-
-
-def test_a_topic_is_read_once() -> None:
-    app = Streams("app")
-    app.stream("in", str).to("one")
-    app.stream("in", str).to("two")
-
-    with pytest.raises(TopologyError, match="read it once"):
-        app.plan()

@@ -6,7 +6,7 @@ import sys
 from argparse import Namespace
 from collections.abc import Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.commands.cluster_connection import client_settings
@@ -15,6 +15,10 @@ from moldau.streams.commands.given_app import App, load_app
 if TYPE_CHECKING:
     from moldau.runtime import Runtime
     from moldau.streams.worker.settings import AppSettings
+
+# Other commands give up at once if no broker answers; an app waits, as all clients do.
+_START: Final = "start.timeout.ms"
+_WAIT_MS: Final = "30000"
 
 
 def run_app(arguments: Namespace, context: Context) -> int:
@@ -26,7 +30,7 @@ def run_app(arguments: Namespace, context: Context) -> int:
 
     app = load_app(arguments.app, absolute_path("."))
     app.plan()  # report errors of the topology before anything else
-    given: dict[str, object] = dict(client_settings(arguments, context, {}))
+    given: dict[str, object] = dict(client_settings(arguments, context, {_START: _WAIT_MS}))
     given.pop("client.id", None)
     if arguments.state is not None:
         given["state.dir"] = arguments.state

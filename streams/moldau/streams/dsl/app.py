@@ -21,7 +21,7 @@ from moldau.streams.problems import TopologyError
 from moldau.streams.query.asking import AsyncQuery, Query
 from moldau.streams.query.shell import Running
 from moldau.streams.serdes.codec import Codec
-from moldau.streams.serdes.types import Undeclared, codec_for
+from moldau.streams.serdes.types import Undeclared, codec_for, type_name
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
 if TYPE_CHECKING:
@@ -110,10 +110,13 @@ class Streams:
         """Read topics as a stream: one, several, or all that match `re.compile(...)`.
 
         `value` and `key` are types or codecs; JSON where none is given. A record may get another
-        time, in milliseconds, from `timestamp(value, record_time)`.
+        time, in milliseconds, from `timestamp(value, record_time)`. The same topics again are the
+        same stream; with other types they are an error.
         """
         names = self._topics(topics)
         kind = Any if value is None else value
+        if (known := self._known(names, (key, kind), timestamp, on_error)) is not None:
+            return Stream(self._graph, known)
         source = op.Source(names, codec_for(key), codec_for(kind), timestamp)
         return Stream(self._graph, self._source(names, source, (key, kind), on_error))
 
@@ -228,6 +231,37 @@ class Streams:
         if not names or not all(isinstance(name, str) and name for name in names):
             raise TopologyError(f"app={self.name} stream: {topics!r} names no topics")
         return names
+
+    def _known(
+        self,
+        topics: tuple[str, ...],
+        types: tuple[Any, Any],
+        timestamp: op.Timestamp | None,
+        on_error: Policy | str | None,
+    ) -> Step | None:
+        """Return the source of these topics if there is one. Raise TopologyError if it differs."""
+        for step in self._graph.steps.values():
+            operation = step.operation
+            if not isinstance(operation, op.Source) or operation.topics != topics:
+                continue
+            names = f"app={self.name} stream: topic {', '.join(topics)}"
+            if (step.key_type, step.value_type) != types:
+                one, other = (
+                    f"(key={type_name(key)}, value={type_name(value)})"
+                    for key, value in ((step.key_type, step.value_type), types)
+                )
+                raise TopologyError(
+                    f"{names} is read twice with different types: {one} and {other}; read it with "
+                    "one type and map its values"
+                )
+            chosen = None if on_error is None else policy(on_error)
+            if operation.timestamp is not timestamp or step.on_error != chosen:
+                raise TopologyError(
+                    f"{names} is read twice with another timestamp=... or on_error=...; read it "
+                    "once and use that stream twice"
+                )
+            return step
+        return None
 
     def _check_topic(self, topic: object, what: str, advice: str) -> None:
         """Raise TopologyError for anything but the name of one topic."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.streams.dsl.calls import NO_TYPE
+from moldau.streams.dsl.hints import no_operator
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.operations import Operation, Repartition
 from moldau.streams.plan.policies import Policy, policy
@@ -17,6 +18,12 @@ class Node:
     def __init__(self, graph: Graph, step: Step) -> None:
         self._graph = graph
         self._name = step.name
+
+    if not TYPE_CHECKING:  # a type checker must still find names that do not exist
+
+        def __getattr__(self, name: str) -> Any:
+            """Raise AttributeError with what to write instead, if another class has the name."""
+            raise no_operator(type(self).__name__, name)
 
     @property
     def _step(self) -> Step:
