@@ -214,3 +214,8 @@ def start_thread(run: Callable[[], None], name: str) -> threading.Thread:
 def process_environment() -> dict[str, str]:
     """Return the environment of this process."""
     return dict(os.environ)
+
+
+def core_count() -> int:
+    """Return the number of cores of this machine; 1 if it is unknown."""
+    return os.cpu_count() or 1

@@ -12,13 +12,13 @@ from moldau.connect.task.life import live_in_process
 
 
 class _Pipe:
-    """A pipe of a worker that sends something else than a task to run."""
+    """A pipe of a worker that ends the process at once."""
 
     def send(self, line: bytes) -> None:
         """Nothing reads it."""
 
     def listen(self, take: Callable[[bytes], None]) -> None:
-        take(b'{"type":"pause"}')
+        take(b'{"run":0,"message":{"type":"end"}}')
 
 
 @pytest.fixture

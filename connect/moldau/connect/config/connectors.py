@@ -23,7 +23,7 @@ RESTART_KEYS: Mapping[str, int] = {
     "errors.restart.backoff.max.ms": 0,
 }
 """Settings of the worker that a connector may override, each with its least value."""
-ISOLATION, ISOLATIONS = "task.isolation", ("process", "thread")
+ISOLATION, ISOLATIONS = "task.isolation", ("shared", "process", "thread")
 DLQ_PREFIX = "errors.deadletterqueue.topic."
 DLQ = f"{DLQ_PREFIX}name"
 CLIENT_PREFIXES = ("producer.override.", "consumer.override.", "admin.override.")
@@ -164,7 +164,9 @@ class ConnectorConfig(ConfigModel):
                 yield Problem(name, _invalid(name, text, f"a whole number from {least} on"))
         isolation = self.originals.get(ISOLATION)
         if isolation is not None and isolation not in ISOLATIONS:
-            yield Problem(ISOLATION, _invalid(ISOLATION, isolation, "must be process or thread"))
+            yield Problem(
+                ISOLATION, _invalid(ISOLATION, isolation, "must be shared, process or thread")
+            )
 
 
 class SinkConfig(ConnectorConfig):

@@ -1,7 +1,7 @@
-"""A task in a process of its own: `python -m moldau.connect.task`, started by a worker.
+"""A process of tasks: `python -m moldau.connect.task`, started by a worker.
 
-The first message on standard input is the task's spec. The process ends when the task ends, and at
-once when the worker is gone.
+Messages on standard input start and stop tasks; see `moldau.connect.worker.host_process`. The
+process ends when the worker says so, and at once when the worker is gone.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from moldau.runtime.children import open_parent_pipe
 
 
 def main() -> None:
-    """Run the task. Open the pipe to the worker first: a later import could print to it."""
+    """Run the tasks. Open the pipe to the worker first: a later import could print to it."""
     pipe = open_parent_pipe()
     from moldau.connect.task.life import live_in_process
 

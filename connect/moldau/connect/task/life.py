@@ -1,10 +1,11 @@
-"""Runs a task from its spec, in a process or in a thread."""
+"""Runs tasks from their specs: one in a thread of the worker, or those of a process."""
 
 from __future__ import annotations
 
 import gc
 import logging
 import sys
+from functools import partial
 from typing import Final
 
 from moldau.connect.api import SelfReadingSinkTask, SelfWritingSourceTask, SourceConnector
@@ -14,12 +15,12 @@ from moldau.connect.task.messages import Message, TaskSpec, dump, parse
 from moldau.connect.task.runner import TaskRunner
 from moldau.logging import Loggers
 from moldau.logging.stdlib import StandardLines
-from moldau.runtime.children import ParentPipe
+from moldau.runtime.children import Mailbox, ParentPipe, start_thread
 from moldau.runtime.real import RealClock
 
 _CONNECTORS: Final = "moldau.connectors"
 """Lines of these loggers at INFO are written; of other libraries only warnings and errors."""
-_START_S: Final = 60.0
+_RUN_BITS: Final = 32
 _COLLECT_AFTER: Final = 20_000
 
 
@@ -57,8 +58,55 @@ def live(spec: TaskSpec, link: Link, loggers: Loggers) -> None:
     runner.run()
 
 
+class HostedTasks:
+    """The tasks of this process, by the numbers of their runs (`moldau.connect.worker.hosts`)."""
+
+    def __init__(self, pipe: ParentPipe, loggers: Loggers) -> None:
+        self._pipe = pipe
+        self._loggers = loggers
+        self._links: dict[int, Link] = {}
+        self._orders: Mailbox[tuple[int, Message]] = Mailbox()
+
+    def receive(self, line: bytes) -> None:
+        """Handle a line from the worker. Called by the thread that reads the pipe."""
+        parsed = parse(line)
+        number, message = parsed["run"], parsed["message"]
+        if message["type"] == "start":
+            send = partial(self._send, number)
+            self._links[number] = Link(send, first_question=number << _RUN_BITS)
+            self._orders.put((number, message))
+        elif message["type"] == "end":
+            self._orders.put((number, message))
+        elif (link := self._links.get(number)) is not None:
+            link.deliver(message)
+
+    def _send(self, number: int, message: Message) -> None:
+        self._pipe.send(dump({"run": number, "message": message}))
+
+    def serve(self) -> None:
+        """Start tasks until the worker ends this process. Called by the main thread."""
+        while (order := self._orders.take(None)) is not None:
+            number, message = order
+            if message["type"] == "end":
+                return
+            spec = TaskSpec.parse(message)
+            run = partial(self._run, number, spec)
+            if message.get("is_alone"):
+                run()  # some libraries want the main thread
+            else:
+                start_thread(run, f"task {spec.id}")
+
+    def _run(self, number: int, spec: TaskSpec) -> None:
+        link = self._links[number]
+        try:
+            live(spec, link, self._loggers)
+        finally:
+            del self._links[number]
+            self._send(number, {"type": "ended"})
+
+
 def live_in_process(pipe: ParentPipe) -> None:
-    """Run a task's process from start to end."""
+    """Run the tasks of a process from start to end."""
     # Records come in batches of thousands: the default threshold of 700 objects collects too often.
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
     loggers = Loggers(RealClock(), sys.stderr.write)
@@ -66,12 +114,6 @@ def live_in_process(pipe: ParentPipe) -> None:
     root.handlers[:] = [StandardLines(loggers)]
     root.setLevel(logging.WARNING)
     logging.getLogger(_CONNECTORS).setLevel(logging.INFO)
-
-    def send(message: Message) -> None:
-        pipe.send(dump(message))
-
-    link = Link(send)
-    pipe.listen(lambda line: link.deliver(parse(line)))
-    first = link.take(_START_S)
-    if first is not None and first["type"] == "start":
-        live(TaskSpec.parse(first), link, loggers)
+    tasks = HostedTasks(pipe, loggers)
+    pipe.listen(tasks.receive)
+    tasks.serve()

@@ -19,13 +19,14 @@ ANSWER_S = 60.0
 
 
 class Link:
-    """`send` sends a message to the worker; `deliver` is called with each message from it."""
+    """`send` sends a message to the worker; `deliver` is called with each message from it.
+    Questions are numbered from `first_question`: no other run of the task may use these numbers."""
 
-    def __init__(self, send: Callable[[Message], None]) -> None:
+    def __init__(self, send: Callable[[Message], None], *, first_question: int = 1) -> None:
         self._send = send
         self._commands: Mailbox[Message] = Mailbox()
         self._answers: dict[int, Mailbox[Message]] = {}
-        self._numbers = count(1)
+        self._numbers = count(first_question)
         self.stop_for: StopFor | None = None
         """Why the worker stops the task; None before it does."""
 

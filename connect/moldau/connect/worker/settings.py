@@ -16,6 +16,7 @@ from moldau.connect.config.warnings import unknown_keys
 from moldau.connect.herder.restarts import RestartPolicy
 from moldau.connect.storage.shell import TopicSpec
 from moldau.connect.task.settings import Config, truth, whole
+from moldau.connect.worker.placement import ISOLATIONS
 from moldau.errors import ConfigError
 
 DEFAULTS: Final[Mapping[str, str]] = {
@@ -23,7 +24,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "key.converter": "org.apache.kafka.connect.json.JsonConverter",
     "value.converter": "org.apache.kafka.connect.json.JsonConverter",
     "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
-    "task.isolation": "process",
+    "task.isolation": "shared",
+    "task.hosts.max": "-1",
     "task.shutdown.graceful.timeout.ms": "5000",
     "offset.flush.interval.ms": "60000",
     "offset.flush.timeout.ms": "5000",
@@ -117,7 +119,6 @@ _OF_PARTS: Final = (
     "sasl.",
     "ssl.",
 )
-ISOLATIONS: Final = ("process", "thread")
 _RESERVED: Final = frozenset({"cleanup.policy", "partitions", "replication.factor", "topic"})
 
 
@@ -126,7 +127,15 @@ def complete(given: Config, *, is_distributed: bool) -> dict[str, str]:
     found = {**DEFAULTS, **(DISTRIBUTED if is_distributed else {}), **given}
     if found["task.isolation"] not in ISOLATIONS:
         raise ConfigError(
-            "must be process or thread", setting="task.isolation", value=found["task.isolation"]
+            "must be shared, process or thread",
+            setting="task.isolation",
+            value=found["task.isolation"],
+        )
+    if not _is_count(whole(found, "task.hosts.max", -1)):
+        raise ConfigError(
+            "must be positive, or -1 for one for each core, at least 4",
+            setting="task.hosts.max",
+            value=found["task.hosts.max"],
         )
     for name in (each for each in found if each in DEFAULTS or each in DISTRIBUTED):
         if name.endswith(".ms") and whole(found, name, 0) < 0:

@@ -8,7 +8,7 @@ reported as FAILED with its cause.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -22,12 +22,11 @@ from moldau.connect.task.messages import Message, TaskSpec
 from moldau.connect.task.settings import whole
 from moldau.connect.worker.connector import ConnectorThread, Context
 from moldau.connect.worker.eviction import evict
-from moldau.connect.worker.hosts import PRELOADED, Host, ProcessHost, ThreadHost
+from moldau.connect.worker.hosts import Hosts, TaskConnection, cannot_start
 from moldau.connect.worker.plugins import connector_class, resolved_for_a_time
 from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
-from moldau.runtime.forking import ForkServer
 
 KILL_S: Final = 10.0
 CALL_S: Final = 60.0
@@ -60,7 +59,7 @@ class Listener(Protocol):
 
 @dataclass(slots=True)
 class _Task:
-    host: Host
+    connection: TaskConnection
     spec: TaskSpec
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     state: State = State.UNASSIGNED
@@ -88,33 +87,15 @@ class Worker:
         self._grace_s = whole(settings, "task.shutdown.graceful.timeout.ms", 5_000) / 1000
         self._connectors: dict[str, ConnectorThread] = {}
         self._tasks: dict[TaskId, _Task] = {}
-        self._forks = ForkServer(PRELOADED, self._on_no_fork)
+        self._hosts = Hosts(runtime, settings, loggers)
 
     async def start(self) -> None:
-        """Prepare the fork server. On return tasks can start without delay."""
-        if self._settings.get("task.isolation") == "process":
-            await self._forks.prepare()
+        """Prepare the processes of tasks. On return tasks can start without delay."""
+        await self._hosts.prepare()
 
     async def expect(self, config: Mapping[str, str | None]) -> None:
         """Import what a connector's tasks need before they are started."""
-        props = {name: value for name, value in config.items() if value is not None}
-        if self._isolation(props) != "process":
-            return
-
-        def modules() -> Sequence[str]:
-            try:
-                return connector_class(props).task_modules
-            except MoldauError:
-                return ()  # validation of the config says what is wrong
-
-        await self._forks.prepare(await self._runtime.run_blocking(modules))
-
-    def _isolation(self, config: Mapping[str, str]) -> str:
-        own = config.get("task.isolation")
-        return self._settings.get("task.isolation", "process") if own is None else own
-
-    def _on_no_fork(self, why: str) -> None:
-        self._log.warn("tasks start slower, in fresh interpreters", why=why)
+        await self._hosts.prepare({k: value for k, value in config.items() if value is not None})
 
     # Connectors
 
@@ -210,18 +191,13 @@ class Worker:
         assert task not in self._tasks, "a task runs once at a time"
         on_message: Callable[[Message], None] = lambda message: self._on_message(task, message)  # noqa: E731
         on_end: Callable[[str | None], None] = lambda cause: self._on_end(task, cause)  # noqa: E731
-        host: Host
-        if self._isolation(spec.connector_config) == "thread":
-            host = ThreadHost(self._loggers, on_message, on_end)
-        else:
-            host = ProcessHost(self._runtime, self._forks, on_message, on_end)
-        self._tasks[task] = _Task(host, spec)
+        connection = self._hosts.connection(spec.connector_config, on_message, on_end)
+        self._tasks[task] = _Task(connection, spec)
         try:
-            await host.start(spec)
+            await connection.start(spec)
         except OSError as error:
             self._tasks.pop(task)
-            trace = f"the task's process cannot be started: {error} -> free memory or processes"
-            self._listener.on_task_state(task, State.FAILED, trace)
+            self._listener.on_task_state(task, State.FAILED, cannot_start(error))
 
     def _on_message(self, task: TaskId, message: Message) -> None:
         run = self._tasks.get(task)
@@ -264,7 +240,7 @@ class Worker:
             answer["value"] = await self._listener.on_question(task, message)
         except Exception as error:
             answer["error"] = str(error)
-        run.host.send(answer)
+        run.connection.send(answer)
 
     def _on_end(self, task: TaskId, cause: str | None) -> None:
         run = self._tasks.get(task)
@@ -282,7 +258,7 @@ class Worker:
         """Pause or resume the task. It reports its new state afterwards."""
         run = self._tasks.get(task)
         if run is not None:
-            run.host.send({"type": "pause" if is_paused else "resume"})
+            run.connection.send({"type": "pause" if is_paused else "resume"})
 
     async def stop_task(self, task: TaskId, why: StopFor) -> None:
         """Stop the task, if it runs. On return it has ended, in order or by force."""
@@ -290,11 +266,11 @@ class Worker:
         if run is None:
             return
         run.is_stopping = True
-        run.host.send({"type": "stop", "why": why.value})
+        run.connection.send({"type": "stop", "why": why.value})
         try:
             await asyncio.wait_for(run.ended.wait(), self._grace_s)
         except TimeoutError:
-            is_killed = run.host.kill()
+            is_killed = run.connection.kill()
             self._log.warn("a task did not stop in time", task=str(task), killed=is_killed)
             with suppress(TimeoutError):
                 await asyncio.wait_for(run.ended.wait(), KILL_S)
@@ -303,6 +279,8 @@ class Worker:
             if why is StopFor.END and not run.has_left:
                 await self._evict(run.spec, why)
         self._tasks.pop(task, None)
+        if why is StopFor.END:
+            self._hosts.forget(task)
 
     async def _evict(self, spec: TaskSpec, why: StopFor) -> None:
         try:
@@ -338,15 +316,15 @@ class Worker:
         return None if run is None else run.waits_for
 
     def pid(self, task: TaskId) -> int | None:
-        """Return the process id of the task; None if it runs in a thread."""
+        """Return the id of the process that runs the task; None if it is the worker itself."""
         run = self._tasks.get(task)
-        return None if run is None else run.host.pid
+        return None if run is None else run.connection.pid
 
     async def aclose(self) -> None:
         """Stop all tasks, then all connectors."""
         await asyncio.gather(*(self.stop_task(task, StopFor.MOVE) for task in list(self._tasks)))
         await asyncio.gather(*(self.stop_connector(name) for name in list(self._connectors)))
-        await self._forks.aclose()
+        await self._hosts.aclose()
 
 
 def with_references(
