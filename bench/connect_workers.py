@@ -87,6 +87,18 @@ class ConnectProcess:
                 found += cpu_seconds(pid)
         return found
 
+    def cpu_of_each(self) -> dict[int, float]:
+        """Return the CPU seconds of each of its processes so far."""
+        found = {}
+        for pid in self.pids():
+            with suppress(OSError):
+                found[pid] = cpu_seconds(pid)
+        return found
+
+    def cpu_since(self, before: Mapping[int, float]) -> float:
+        """Return the CPU seconds since then of the processes that still run."""
+        return sum(now - before.get(pid, 0.0) for pid, now in self.cpu_of_each().items())
+
     def memory_bytes(self) -> float:
         """Return the memory of all its processes, with each shared page divided among them."""
         return float(sum(map(_proportional, self.pids())))

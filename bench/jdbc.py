@@ -17,6 +17,7 @@ from typing import Any
 import psycopg
 import sqlalchemy as sa
 
+from bench import jdbc_end_to_end
 from bench.harness import Case, Goal, Table, rate
 from moldau.connect.api import Schema, SinkRecord, SourceBatch, Struct
 from moldau.connect.converters.json import JsonConverter
@@ -188,6 +189,7 @@ def tables() -> Iterator[Table]:
         [Goal("JDBC source to JSON", versus="server-side cursor", ratio_at_least=0.5)],
         notes=NOTES,
     )
+    yield from jdbc_end_to_end.tables()
 
 
 def json_of(settings: Mapping[str, str]) -> Callable[[SourceBatch], Sequence[object]]:

@@ -17,6 +17,7 @@ is a class with a `config_model` (a `ConfigModel`) and is found through an entry
 from __future__ import annotations
 
 from moldau.connect.api.batch import SourceBatch, SourceValues
+from moldau.connect.api.columns import ColumnSinkTask, SinkColumns, StructColumns
 from moldau.connect.api.connector import (
     Connector,
     ConnectorContext,
@@ -49,6 +50,7 @@ from moldau.connect.data import Header, Headers, Schema, SchemaAndValue, Struct
 from moldau.connect.errors import ConnectError, DataError, RetriableError
 
 __all__ = [
+    "ColumnSinkTask",
     "ConfigModel",
     "ConfigProvider",
     "ConnectError",
@@ -75,6 +77,7 @@ __all__ = [
     "SelfReadingSinkTask",
     "SelfWriting",
     "SelfWritingSourceTask",
+    "SinkColumns",
     "SinkConnector",
     "SinkRecord",
     "SinkTask",
@@ -86,6 +89,7 @@ __all__ = [
     "SourceTaskContext",
     "SourceValues",
     "Struct",
+    "StructColumns",
     "Task",
     "TransactionContext",
     "Transformation",

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from moldau.connect.api.plugin import Plugin
 from moldau.connect.config.model import ConfigModel, key
 from moldau.connect.data.headers import Headers
 from moldau.connect.data.schema import Schema, SchemaAndValue
 from moldau.connect.data.struct import Struct
+
+if TYPE_CHECKING:
+    from moldau.client.consumer.columns import BinaryColumn
+    from moldau.connect.api.columns import StructColumns
 
 
 class ConverterConfig(ConfigModel):
@@ -91,6 +95,16 @@ class Converter(Plugin, ABC):
         """
         convert = self.to_connect_data
         return [convert(topic, Headers(), each).value for each in data]
+
+    @property
+    def reads_columns(self) -> bool:
+        """Whether `to_connect_columns` may succeed."""
+        return False
+
+    def to_connect_columns(self, topic: str, data: BinaryColumn) -> StructColumns | None:
+        """Convert many records without headers, like `to_connect_data`, to columns. Return None if
+        they are not structs of one schema, or one of them is bad."""
+        return None
 
     def close(self) -> None:
         """Release connections, such as those to a schema registry."""

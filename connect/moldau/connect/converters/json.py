@@ -9,12 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import orjson
 
 from moldau.connect.api.conversion import Converter, ConverterConfig, HeaderConverter
 from moldau.connect.config.model import Problem, key
+from moldau.connect.converters.json_column_reader import ColumnReader, is_readable
 from moldau.connect.converters.json_columns import ColumnWriter, is_writable
 from moldau.connect.converters.json_schemas import schema_from_json, schema_to_json
 from moldau.connect.converters.json_values import (
@@ -29,6 +30,10 @@ from moldau.connect.converters.json_values import (
 from moldau.connect.data.headers import Headers
 from moldau.connect.data.schema import Schema, SchemaAndValue
 from moldau.connect.errors import DataError
+
+if TYPE_CHECKING:
+    from moldau.client.consumer.columns import BinaryColumn
+    from moldau.connect.api.columns import StructColumns
 
 _SCHEMAS, _SERIALIZATION = "Schemas", "Serialization"
 _NO_ENVELOPE = (
@@ -94,6 +99,7 @@ class JsonConverter(Converter, HeaderConverter):
         self._written: dict[int, tuple[Schema | None, bytes, Convert]] = {}
         self._columns: dict[int, tuple[Schema, ColumnWriter]] = {}
         self._known: dict[bytes, tuple[Schema | None, Convert]] = {}
+        self._column_readers: dict[bytes, ColumnReader] = {}
         self._schema: Schema | None = None
         if config.schema_content:
             described = parsed(config.schema_content.encode())
@@ -168,6 +174,37 @@ class JsonConverter(Converter, HeaderConverter):
         if self._with_envelope:
             return super().to_connect_values(topic, data)
         return [parsed(each) if each else None for each in data]
+
+    @property
+    def reads_columns(self) -> bool:
+        return self._with_envelope
+
+    def to_connect_columns(self, topic: str, data: BinaryColumn) -> StructColumns | None:
+        ends = data.ends.tolist()
+        if not self._with_envelope or data.validity is not None or len(ends) != len(data) + 1:
+            return None
+        text = bytes(data.data)
+        head = b""
+        if self._schema is None:
+            first = text[ends[0] : ends[1]]
+            self.to_connect_data(topic, None, first)  # so that its head is known
+            found = next((known for known in self._known if first.startswith(known)), None)
+            if found is None:
+                return None
+            head = found
+        reader = self._column_reader(head)
+        return None if reader is None else reader.read(text, ends)
+
+    def _column_reader(self, head: bytes) -> ColumnReader | None:
+        reader = self._column_readers.get(head)
+        if reader is None:
+            schema = self._known[head][0] if head else self._schema
+            if schema is None or not is_readable(schema):
+                return None
+            if len(self._column_readers) >= _HEADS_MAX:
+                self._column_readers.clear()
+            reader = self._column_readers[head] = ColumnReader(schema, self._readers, head)
+        return reader
 
     def _from_envelope(self, data: bytes) -> SchemaAndValue:
         envelope = parsed(data)

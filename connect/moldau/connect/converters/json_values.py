@@ -171,10 +171,16 @@ def _exact(schema: Schema, expected: type) -> Convert:
     return read
 
 
+_DIGITS_MAX = 20
+"""More than any integer type has: a larger number is refused before it is expanded."""
+
+
 def _whole(schema: Schema, value: Any) -> int:
     if type(value) is int:
         return value
-    if isinstance(value, (float, Decimal)) and value == value // 1:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, Decimal) and value.adjusted() < _DIGITS_MAX and value == int(value):
         return int(value)
     raise _misfit(schema, value)
 

@@ -17,6 +17,7 @@ from moldau.connect.api import (
     Header,
     HeaderConverter,
     Headers,
+    SinkColumns,
     SinkRecord,
     SourceBatch,
     SourceRecord,
@@ -120,15 +121,53 @@ class Chain:
         """Return only the values. Return None if the records have to be converted one by one,
         because they have headers or one of them is bad. Transforms are not called: see `is_plain`.
         """
+        return self._of_whole(part, self._values)
+
+    def columns_of(self, part: PartitionColumns) -> SinkColumns | None:
+        """Do the same as `values_of`, and return the values as columns, with the keys."""
+        return self._of_whole(part, self._columns)
+
+    def _of_whole(
+        self, part: PartitionColumns, convert: Callable[[PartitionColumns], T | None]
+    ) -> T | None:
         if part.headers is not None:
             return None
-        converters, keys = self._converters, part.keys.tolist()
         try:
-            # Keys are converted too: a bad key is an error even if the sink does not use it.
-            converters.key.to_connect_values(part.topic, keys if any(keys) else list(set(keys)))
-            return converters.value.to_connect_values(part.topic, part.values.tolist())
+            return convert(part)
         except Exception:
             return None
+
+    def _values(self, part: PartitionColumns) -> list[Any]:
+        # Keys are converted too: a bad key is an error even if the sink does not use it.
+        self._keys(part)
+        return self._converters.value.to_connect_values(part.topic, part.values.tolist())
+
+    def _keys(self, part: PartitionColumns) -> list[Any]:
+        convert, keys = self._converters.key.to_connect_values, part.keys.tolist()
+        if any(keys):
+            return convert(part.topic, keys)
+        different = list(set(keys))  # None, or empty
+        known = dict(zip(different, convert(part.topic, different), strict=True))
+        return [known[key] for key in keys]
+
+    def _columns(self, part: PartitionColumns) -> SinkColumns | None:
+        value = self._converters.value.to_connect_columns(part.topic, part.values)
+        if value is None:
+            return None
+        keys = self._keys(part)
+        raw = ConsumerRecord(
+            part.topic, part.partition, part.first_offset, part.timestamps[0], part.keys[0],
+            part.values[0], (),
+        )  # fmt: skip
+        first = self.sink_record(part.topic, part.partition, raw, part.timestamp_type)
+        if first is None:
+            return None
+        return SinkColumns(part.topic, part.partition, part.offsets, keys, value, first)
+
+    @property
+    def reads_columns(self) -> bool:
+        """Whether `columns_of` may succeed."""
+        return self.is_plain and self._converters.value.reads_columns
 
     def _read_headers(self, origin: _Origin) -> Headers:
         reader = self._converters.header

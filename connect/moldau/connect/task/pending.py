@@ -1,4 +1,4 @@
-"""What a sink task has polled and not put yet: records, or columns with their converted values.
+"""What a sink task has polled and not put yet: records, or columns and what they became.
 
 Invariant: it holds only records or only columns. Columns whose values cannot be converted as a
 whole become records, and so do all columns before them, to keep the order within a partition.
@@ -11,7 +11,7 @@ from typing import Any
 
 from moldau.client import TopicPartition
 from moldau.client.consumer.columns import PartitionColumns
-from moldau.connect.api import SinkRecord
+from moldau.connect.api import SinkColumns, SinkRecord
 
 
 class Pending:
@@ -19,16 +19,15 @@ class Pending:
 
     def __init__(self) -> None:
         self.records: list[SinkRecord] = []
-        self.columns: list[tuple[PartitionColumns, list[Any]]] = []
+        self.columns: list[tuple[PartitionColumns, list[Any] | SinkColumns]] = []
 
     def __len__(self) -> int:
         return len(self.records) + sum(len(part) for part, _ in self.columns)
 
     def values(self) -> list[Any]:
         """Return the values of all columns, in order."""
-        if len(self.columns) == 1:
-            return self.columns[0][1]
-        return [value for _, values in self.columns for value in values]
+        found = [values for _, values in self.columns if isinstance(values, list)]
+        return found[0] if len(found) == 1 else [value for values in found for value in values]
 
     def take_columns(self) -> list[PartitionColumns]:
         """Remove the columns and return them, so that they are converted record by record."""

@@ -10,14 +10,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Final, cast
+from typing import Any, Final, cast
 
 from moldau.client import ConsumerRecord, OffsetAndMetadata, RebalanceListener, TopicPartition
 from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.sync import Consumer, Producer
 from moldau.connect.api import (
+    ColumnSinkTask,
     ErrantRecordReporter,
+    SinkColumns,
     SinkRecord,
     SinkTask,
     SinkTaskContext,
@@ -48,6 +50,8 @@ from moldau.errors.codes import KafkaError
 POLL_S: Final = 0.5
 RETRY_MS: Final = 1_000
 LOOK_EVERY_MS: Final = 1_000
+COLUMN_TRIES: Final = 3
+"""After this many polls in a row that could not be put as columns, no other is tried."""
 VALUES_MAX: Final = 20_000
 """The most values that a poll returns, unless the config sets max.poll.records."""
 _SEES_RECORDS: Final = frozenset({"interceptor.classes", "key.deserializer", "value.deserializer"})
@@ -208,6 +212,9 @@ class SinkRunner(TaskRunner):
         self._membership = membership
         is_plain = self._parts.chain.is_plain and _SEES_RECORDS.isdisjoint(given)
         self._takes_values = is_plain and isinstance(self._task, ValueSinkTask)
+        self._column_tries = 0
+        if is_plain and isinstance(self._task, ColumnSinkTask) and self._parts.chain.reads_columns:
+            self._column_tries = COLUMN_TRIES
         self._values_max = whole(given, "max.poll.records", VALUES_MAX)
         if membership.is_by_coordinator and membership.instance_id is not None:
             release(self._parts.client("admin"), membership)
@@ -244,7 +251,7 @@ class SinkRunner(TaskRunner):
             wait_s = min(wait_s, self._context.timeout_ms / 1000)
         if self._pending:
             wait_s = min(wait_s, max(0.0, (self._again_ms - now_ms) / 1000))
-        if self._takes_values:
+        if self._takes_values or self._column_tries > 0:
             for columns in self.consumer.poll_batches(wait_s, max_records=self._values_max):
                 self._take_columns(columns)
         else:
@@ -282,16 +289,21 @@ class SinkRunner(TaskRunner):
             self._reach(part, len(part.records))
 
     def _take_columns(self, part: PartitionColumns) -> None:
-        """Convert the polled columns of one partition to values; if that fails, to records."""
+        """Convert the polled columns of one partition as a whole; if that fails, to records."""
         if not self._begins(part, part.first_offset):
             return
-        values = None if self._pending.records else self._parts.chain.values_of(part)
-        if values is not None:
-            self._pending.columns.append((part, values))
+        found = None if self._pending.records else self._converted(part)
+        if found is not None:
+            self._pending.columns.append((part, found))
         else:
+            self._column_tries -= 1
             for each in (*self._pending.take_columns(), part):
                 self._convert(each, each.records())
         self._reach(part, len(part))
+
+    def _converted(self, part: PartitionColumns) -> list[Any] | SinkColumns | None:
+        chain = self._parts.chain
+        return chain.values_of(part) if self._takes_values else chain.columns_of(part)
 
     def _begins(self, part: PartitionRecords | PartitionColumns, offset: int) -> bool:
         """Whether the task has the partition. If so, check and note where its records begin."""
@@ -346,8 +358,10 @@ class SinkRunner(TaskRunner):
         self._context.timeout_ms = _START
         count = len(self._pending)
         try:
-            if self._pending.columns:
+            if self._pending.columns and self._takes_values:
                 cast(ValueSinkTask, self._task).put_values(self._pending.values())
+            elif self._pending.columns:
+                self._put_columns(cast(ColumnSinkTask, self._task))
             else:
                 self._task.put(self._pending.records)
         except RetriableError as error:
@@ -366,6 +380,22 @@ class SinkRunner(TaskRunner):
         self._release()
         if count:
             self._tell_well()
+
+    def _put_columns(self, task: ColumnSinkTask) -> None:
+        """Put the pending columns. If some cannot be put, put the records from there on."""
+        columns = self._pending.columns
+        while columns:
+            part, found = columns[0]
+            assert isinstance(found, SinkColumns)
+            written = task.put_columns(found)
+            if written < len(part):
+                self._column_tries -= 1
+                for each in self._pending.take_columns():
+                    self._convert(each, each.records()[written if each is part else 0 :])
+                task.put(self._pending.records)
+                return
+            self._column_tries = COLUMN_TRIES
+            del columns[0]
 
     def _hold(self, error: Exception) -> None:
         asked_ms = self._context.timeout_ms

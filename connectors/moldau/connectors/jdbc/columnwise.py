@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from operator import attrgetter, itemgetter
 from typing import Any, Final
 
-from moldau.connect.api import SinkRecord, Struct
-from moldau.connectors.jdbc.shapes import Picked, Shape
+from moldau.connect.api import SinkColumns, SinkRecord, Struct
+from moldau.connectors.jdbc.shapes import Picked, Shape, coordinates
 from moldau.connectors.jdbc.values import Convert
 from moldau.connectors.jdbc.writing import Target
 
@@ -72,6 +72,55 @@ def columns_of(
         return None
 
 
+def columns_of_part(part: SinkColumns, shape: Shape, prepared: Prepared) -> list[Column] | None:
+    """Return the key's columns, then the others, of records that came as columns. Return None if
+    they are of another kind."""
+    try:
+        keys = _keys_of(part, shape)
+        if keys is None or shape.others_picked is None:
+            return None
+        others = _chosen(part.value.columns, shape.others_picked)
+        if prepared.kept is not None:
+            others = [others[index] for index in prepared.kept]
+        return [*_converted(keys, prepared.key_converts), *_converted(others, prepared.converts)]
+    except (ValueError, TypeError, KeyError, ArithmeticError):
+        return None
+
+
+def _keys_of(part: SinkColumns, shape: Shape) -> list[Column] | None:
+    picked = shape.key_picked
+    if not shape.key:
+        return []
+    if picked is not None and not picked.of_key:
+        return _chosen(part.value.columns, picked)
+    if shape.key_of is coordinates:
+        count = len(part)
+        return [[part.topic] * count, [part.partition] * count, list(part.offsets)]
+    kinds, schema = set(map(type, part.keys)), part.first.key_schema
+    if kinds != {type(part.first.key)}:
+        return None
+    if picked is None:  # a single value; its schema may differ from record to record
+        is_one = len(shape.key) == 1 and kinds <= {str, int, bytes} and schema is not None
+        return [part.keys] if is_one else None
+    if kinds != {Struct} or any(key.schema != schema for key in part.keys):
+        return None
+    return _chosen(list(zip(*[key.row for key in part.keys], strict=True)), picked)
+
+
+class UnsortableError(ValueError):
+    """Keys of these rows have no order: one is null, or they are of several types."""
+
+
+def last_rows(columns: Sequence[Column], keys: int) -> list[Column]:
+    """Return the last row of each key, sorted by key. The first `keys` columns are the key. Raise
+    UnsortableError if that is not possible."""
+    listed = list(columns)
+    try:
+        return _last_of_each(listed[:keys], listed) if keys else listed
+    except TypeError as error:
+        raise UnsortableError(str(error)) from error
+
+
 def _side(records: Sequence[SinkRecord], shape: Shape, *, in_key: bool) -> list[Column]:
     parts = shape.key if in_key else shape.others
     picked = shape.key_picked if in_key else shape.others_picked
@@ -85,7 +134,10 @@ def _side(records: Sequence[SinkRecord], shape: Shape, *, in_key: bool) -> list[
 
 def _picked(records: Sequence[SinkRecord], picked: Picked) -> list[Column]:
     structs = map(_KEY if picked.of_key else _VALUE, records)
-    fields: list[Column] = list(zip(*[each.row for each in structs], strict=True))
+    return _chosen(list(zip(*[each.row for each in structs], strict=True)), picked)
+
+
+def _chosen(fields: Sequence[Column], picked: Picked) -> list[Column]:
     found = [fields[position] for position in picked.positions]
     for index, default in picked.defaults:
         if None in found[index]:

@@ -160,7 +160,7 @@ class Shapes:
             return (), _nothing
         if mode is KeyMode.KAFKA:
             named = zip(names or KAFKA_COLUMNS, _KAFKA_SCHEMAS, strict=True)
-            return tuple(Part(name, schema) for name, schema in named), _coordinates
+            return tuple(Part(name, schema) for name, schema in named), coordinates
         if mode is KeyMode.RECORD_VALUE:
             return self._fields(record.value_schema, record.value, names, "value")
         if record.key is None:
@@ -252,5 +252,6 @@ def _nothing(record: SinkRecord) -> tuple[Any, ...]:
     return ()
 
 
-def _coordinates(record: SinkRecord) -> tuple[Any, ...]:
+def coordinates(record: SinkRecord) -> tuple[Any, ...]:
+    """Return topic, partition and offset: the key with pk.mode=kafka."""
     return record.original_topic, record.original_partition, record.original_offset

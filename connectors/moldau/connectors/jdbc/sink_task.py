@@ -9,14 +9,30 @@ transactions, and the offsets committed to Kafka follow them.
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import Any
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, TypeVar
 
 from moldau.client import OffsetAndMetadata, TopicPartition
-from moldau.connect.api import ConnectError, DataError, RetriableError, SinkRecord, SinkTask
+from moldau.connect.api import (
+    ColumnSinkTask,
+    ConnectError,
+    DataError,
+    RetriableError,
+    SinkColumns,
+    SinkRecord,
+)
 from moldau.connectors.jdbc.change_events import ChangeEvents
 from moldau.connectors.jdbc.columns import ColumnType, Table
-from moldau.connectors.jdbc.columnwise import COLUMN_TRIES, Prepared, are_alike, columns_of
+from moldau.connectors.jdbc.columnwise import (
+    COLUMN_TRIES,
+    Column,
+    Prepared,
+    UnsortableError,
+    are_alike,
+    columns_of,
+    columns_of_part,
+    last_rows,
+)
 from moldau.connectors.jdbc.connecting import open_database
 from moldau.connectors.jdbc.database import Database, PoisonError
 from moldau.connectors.jdbc.inference import type_of_schema
@@ -29,6 +45,8 @@ from moldau.connectors.jdbc.values import Conversions, Convert
 from moldau.connectors.jdbc.writing import Target, Writer, writer_for
 from moldau.connectors.pace import Pace
 
+T = TypeVar("T")
+
 _log = logging.getLogger(__name__)
 
 
@@ -36,7 +54,7 @@ _Entry = tuple[SinkRecord, Target | None, Change | None]
 """A record with its row; None instead of a row for a record that was reported."""
 
 
-class JdbcSinkTask(SinkTask):
+class JdbcSinkTask(ColumnSinkTask):
     """Writes records into tables."""
 
     java_name = "io.confluent.connect.jdbc.sink.JdbcSinkTask"
@@ -124,10 +142,16 @@ class JdbcSinkTask(SinkTask):
             )
 
     def put(self, records: list[SinkRecord]) -> None:
-        if not records:
-            return
+        if records:
+            self._retried(lambda: self._put(records))
+
+    def put_columns(self, part: SinkColumns) -> int:
+        return self._retried(lambda: self._put_columns(part))
+
+    def _retried(self, write: Callable[[], T]) -> T:
+        """Call `write`; after a temporary error ask for another call, `max.retries` times."""
         try:
-            self._put(records)
+            found = write()
         except RetriableError as error:
             self._structure.forget()
             if self._retries <= 0:
@@ -136,6 +160,7 @@ class JdbcSinkTask(SinkTask):
             self.context.timeout(self._config.retry_backoff_ms)
             raise
         self._retries = self._config.max_retries
+        return found
 
     def _put(self, records: list[SinkRecord]) -> None:
         if self._offsets is not None:
@@ -172,6 +197,11 @@ class JdbcSinkTask(SinkTask):
             if shape is not last:
                 last, of_last = shape, groups.setdefault(shape, [])
             of_last.append(record)
+        self._prepare(groups)
+        return [self._entry(record, shape) for record, shape in shaped]
+
+    def _prepare(self, groups: Mapping[Shape, list[SinkRecord]]) -> None:
+        """Make the tables fit these shapes, and prepare the conversions."""
         for shape, group in groups.items():
             self._structure.fit(shape, _samples(shape, group))
         if self._structure.version != self._version:
@@ -181,7 +211,6 @@ class JdbcSinkTask(SinkTask):
         for shape in groups:
             if shape not in self._prepared:
                 self._prepared[shape] = self._preparation(shape)
-        return [self._entry(record, shape) for record, shape in shaped]
 
     def _entry(self, record: SinkRecord, shape: Shape | None) -> _Entry:
         if shape is None:
@@ -247,8 +276,8 @@ class JdbcSinkTask(SinkTask):
         columns = columns_of(records, shape, prepared, is_keyed=self._is_keyed)
         if columns is None:
             return False
-        names = prepared.target.key + prepared.names
         offsets = _next_offsets(records) if self._offsets is not None else {}
+        names = prepared.target.key + prepared.names
         assert self._database is not None
         try:
             with self._database.transaction() as connection:
@@ -263,6 +292,60 @@ class JdbcSinkTask(SinkTask):
             self._offsets.stored(offsets)
         prepared.tries_left = COLUMN_TRIES
         return True
+
+    def _put_columns(self, part: SinkColumns) -> int:
+        """Write records that came as columns. Return how many of the first ones are written."""
+        shape = self._shape_of_part(part)
+        if shape is None:
+            return 0
+        prepared = self._prepared[shape]
+        columns = columns_of_part(part, shape, prepared)
+        if not columns:
+            return 0
+        where, size = TopicPartition(part.topic, part.partition), self._config.batch_size
+        for start in range(0, len(part), size):
+            end = min(start + size, len(part))
+            batch = columns if end - start == len(part) else [each[start:end] for each in columns]
+            offsets = {} if self._offsets is None else {where: part.offsets[end - 1] + 1}
+            try:
+                if self._is_keyed:
+                    batch = last_rows(batch, len(shape.key))
+                self._transact_batch(prepared, batch, offsets)
+            except (PoisonError, UnsortableError):
+                self._writer.forget()
+                return start
+        return len(part)
+
+    def _transact_batch(
+        self, prepared: Prepared, columns: list[Column], offsets: Mapping[TopicPartition, int]
+    ) -> None:
+        """Write columns in one transaction, as rows where the writer takes no columns."""
+        assert self._database is not None
+        target, names = prepared.target, prepared.names
+        with self._database.transaction() as connection:
+            if not self._writer.write_columns(connection, target, target.key + names, columns):
+                rows = list(zip(*columns, strict=True))
+                self._writer.write(connection, target, Step(writes={names: rows}))
+            if self._offsets is not None:
+                self._offsets.store(connection, offsets)
+        if self._offsets is not None:
+            self._offsets.stored(offsets)
+
+    def _shape_of_part(self, part: SinkColumns) -> Shape | None:
+        """Return the shape of these records, and make their table fit; None if they have none, or
+        some of them are stored already."""
+        first = part.first
+        try:
+            if self._events.opened(first) is not first:
+                return None
+            shape = self._shapes.of(first)
+        except DataError:
+            return None
+        if self._offsets is not None and self._is_stored(first):
+            return None
+        if shape not in self._prepared or self._structure.version != self._version:
+            self._prepare({shape: [first]})
+        return shape if self._structure.is_fit(shape) else None
 
     def _shape_of_all(self, records: list[SinkRecord]) -> Shape | None:
         """Return the shape that all records have, if their table is known to fit it."""
