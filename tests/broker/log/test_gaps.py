@@ -275,7 +275,7 @@ def test_what_was_aborted_is_told_of_the_segment_that_was_read() -> None:
     log = machine.open(is_clean=True)
     for offset in (3, 8, 9, 12):
         read = log.read(offset, 1 << 20)
-        assert read.source is log.segments[1].source
+        assert log.segments[1].log_file.is_opened_as(read.source)
         aborted = log.reading.aborted_transactions(offset, read)
         assert [(each.producer_id, each.first_offset) for each in aborted] == [(1, 9)], offset
     assert log.reading.aborted_transactions(13, log.read(13, 1 << 20)) == []

@@ -19,7 +19,7 @@ STEPS = ("append", "append", "append", "follow", "skip", "truncate", "reopen", "
 def walked(log: PartitionLog, offset: int) -> FoundBatch | None:
     """By looking at every batch from the beginning of its segment."""
     segment = log.segments[log.segments.index_of(offset)]
-    return find_batch(segment.source, 0, offset, segment.size_bytes)
+    return find_batch(segment.log_file.source(), 0, offset, segment.size_bytes)
 
 
 def step(machine: Machine, log: PartitionLog, what: str, number: int) -> PartitionLog:

@@ -441,7 +441,7 @@ def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
 def _is_newest(partition: Partition, read: LogSlice) -> bool:
     """Whether the slice is from the active segment. After a slice of an older one, more records
     exist already, so there is no reason to wait."""
-    return read.source is None or partition.log.segments.active.is_source(read.source)
+    return read.source is None or partition.log.segments.active.log_file.is_opened_as(read.source)
 
 
 def _aborted(partition: Partition, offset: int, read: LogSlice) -> list[AbortedTransaction]:

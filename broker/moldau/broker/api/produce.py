@@ -22,6 +22,7 @@ from moldau.broker.api.node import Node
 from moldau.broker.api.record_errors import record_errors
 from moldau.broker.api.refusal import Lead, lead_of, message_of, told, told_by_id
 from moldau.broker.api.request import ApiRequest
+from moldau.broker.replication.replicas import check_room
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
 from moldau.protocol.messages.produce import (
@@ -164,7 +165,7 @@ class _Produce:
             if appended is None:
                 asked = None
                 if self._is_short_of_room:
-                    self._replicas.check_room(partition)
+                    check_room(partition)
                 base_offset = self._check_batch(partition, records)
                 asked = partition
                 if base_offset:

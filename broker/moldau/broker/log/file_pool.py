@@ -86,7 +86,7 @@ class FilePool:
             self._shrink_to(self.limit)
 
     def release_idle(self, now_ms: int) -> None:
-        """Close the files that nobody used for `IDLE_MS`. Call it about once a second."""
+        """Close the files that were not used for `IDLE_MS`. Call it about once a second."""
         self._now_ms = now_ms
         for holder, (activity, since_ms) in list(self._holders.items())[:_STEP]:
             if now_ms - since_ms < IDLE_MS:

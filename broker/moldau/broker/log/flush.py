@@ -74,7 +74,9 @@ class FlushJob:
         self.head_offset = 0
         """The base offset of the newest segment whose name this job makes durable."""
         # An empty segment has no records to lose.
-        self._sources: list[SegmentFile] = [each.source for each in segments if each.size_bytes]
+        self._sources: list[SegmentFile] = [
+            each.log_file.source() for each in segments if each.size_bytes
+        ]
         self._indexes = [
             index
             for each in self.sealed

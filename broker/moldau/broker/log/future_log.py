@@ -198,7 +198,7 @@ class FutureLog:
         if not len(records) and begin_anew_at is None:
             return None
         active = source.segments.active
-        is_active = records.source is None or active.is_source(records.source)
+        is_active = records.source is None or active.log_file.is_opened_as(records.source)
         reaches_end = records.position + len(records) >= active.size_bytes
         return Piece(records, begin_anew_at, reaches_end and is_active)
 

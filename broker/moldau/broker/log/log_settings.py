@@ -123,7 +123,7 @@ class UpkeepOptions:
     """The interval for recovery points and log starts."""
     high_watermarks_interval: int = 5_000
     producers_interval: int = 600_000
-    free_bytes_min: int = 0
+    free_bytes_min: int = 256 << 20
     """The free room below which produces are refused."""
 
 

@@ -72,7 +72,7 @@ class Reading:
             size = min(size, found.size_bytes) if min_one_batch else 0
         elif size > max_bytes:
             size = max_bytes
-        return LogSlice(segment.source, found.position, size)
+        return LogSlice(segment.log_file.source(), found.position, size)
 
     def _position_of_bound(self, index: int, upper: int) -> int:
         """Return the position in a segment where the batches below the offset `upper` end."""
@@ -133,7 +133,7 @@ class Reading:
         segments = self._state.segments
         index = segments.index_of(offset)
         for number in range(index, len(segments)):
-            if segments[number].is_source(read.source):
+            if segments[number].log_file.is_opened_as(read.source):
                 return number
         return index  # nothing was read, or the segment was replaced meanwhile
 

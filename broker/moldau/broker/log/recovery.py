@@ -190,7 +190,7 @@ class _Opener:
             return
         for segment in segments[self._trusted :]:
             if segment.size_bytes:
-                segment.source.file.sync()
+                segment.log_file.file.sync()
         if self._gapless_from is not None:
             move_mark(self._files, self._directory, end)
             return

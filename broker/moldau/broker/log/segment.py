@@ -13,10 +13,8 @@ Up to `_usual_end` and `_usual_timestamp` an append is only a write, and now and
 Indexes are opened at first use, since most segments of a log are never read. A damaged index is
 rebuilt at once by a walk through the log.
 
-The log's file is opened at first use too, and closed again by `release_files`: a segment that is
-neither written nor read holds no file and no mapping. Bytes that were not synced before stay in the
-page cache. A later sync through another descriptor makes them durable, or reports the error (Linux
-reports an error to a descriptor that was opened after it, if no other one has seen it).
+The log's file is opened at first use too (`log_file`). A segment that is neither written nor read
+holds no file and no mapping.
 """
 
 from __future__ import annotations
@@ -27,9 +25,9 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.log import names
 from moldau.broker.log.file_pool import NO_POOL, FilePool
+from moldau.broker.log.log_file import LogFile
 from moldau.broker.log.offset_index import OffsetIndex
 from moldau.broker.log.scan import FoundBatch, batches, find_batch
-from moldau.broker.log.slice import SegmentFile
 from moldau.broker.log.time_index import TimeIndex, TimestampOffset
 from moldau.broker.log.transaction_index import TransactionIndex
 from moldau.errors import CorruptLog, CorruptRecord
@@ -38,7 +36,7 @@ from moldau.records.header import NO_TIMESTAMP
 
 if TYPE_CHECKING:
     from moldau.broker.log.log_config import LogConfig
-    from moldau.runtime.files import File, Files
+    from moldau.runtime.files import Files
 
 RELATIVE_OFFSET_MAX: Final = (1 << 31) - 1
 _RESERVE_FROM_BYTES: Final = 1 << 20
@@ -62,15 +60,12 @@ class Segment:
         "_index_due_at",
         "_is_index_open_to_more",
         "_offset_index",
-        "_pool",
         "_reserved_bytes",
-        "_source",
         "_suffix",
         "_tail_offset",
         "_tail_position",
         "_time_index",
         "_transaction_index",
-        "_uses",
         "_usual_end",
         "_usual_timestamp",
         "are_indexes_durable",
@@ -78,8 +73,10 @@ class Segment:
         "created_ms",
         "first_timestamp",
         "is_sealed",
+        "log_file",
         "newest",
         "next_offset",
+        "pool",
         "size_bytes",
     )
 
@@ -105,10 +102,10 @@ class Segment:
         """The first offset that a rebuild of the indexes did not reach: offsets from there cannot
         be found."""
         self.base_offset = base_offset
-        self._pool: FilePool = NO_POOL
-        self._source: SegmentFile | None = SegmentFile(files.open(self.log_path, "write"))
-        self._uses = 0
-        self.size_bytes = self._file.size
+        self.log_file = LogFile(files, self.log_path)
+        self.pool: FilePool = NO_POOL
+        """Closes files that are not used. See `Segments`."""
+        self.size_bytes = self.log_file.file.size
         self.next_offset = base_offset
         self.newest = TimestampOffset(NO_TIMESTAMP, base_offset)
         self.first_timestamp: int | None = None
@@ -135,47 +132,6 @@ class Segment:
         return f"Segment({self.log_path!r}, next_offset={self.next_offset})"
 
     # Files and indexes.
-
-    @property
-    def _file(self) -> File:
-        """The log's file, opened if it is not open."""
-        return (self._source or self._open_source()).file
-
-    @property
-    def source(self) -> SegmentFile:
-        """The log's open file, for slices of it. It is another one after `release_files`."""
-        self._uses += 1
-        return self._source or self._open_source()
-
-    def _open_source(self) -> SegmentFile:
-        self._source = source = SegmentFile(self._pool.open(self._files, self.log_path))
-        self._pool.admit(self)
-        return source
-
-    def is_source(self, source: SegmentFile | None) -> bool:
-        """Whether `source` is the log's file, and was not closed since."""
-        return source is not None and source is self._source
-
-    def join(self, pool: FilePool) -> None:
-        """Let the pool close the files when they are not used. From then on the segment is used in
-        the thread of the pool, except for `batches`."""
-        self._pool = pool
-        for index in self.mapped_indexes():
-            index.join(pool)
-        if self._source is not None:
-            pool.admit(self)
-
-    def activity(self) -> int:
-        """Return a number that changes with each append and each read."""
-        return self.size_bytes + self._uses
-
-    def release_files(self) -> None:
-        """Close the log's file when its last slice is gone, and unmap the indexes."""
-        self._pool.discard(self)
-        self._source = None
-        self._usual_end = 0
-        for index in self.mapped_indexes():
-            index.close()
 
     def path(self, kind: str) -> str:
         return f"{self._directory}/{names.segment_file_name(self.base_offset, kind, self._suffix)}"
@@ -239,12 +195,13 @@ class Segment:
             return False
         if last_offset - self.base_offset > RELATIVE_OFFSET_MAX:
             return False
-        source = self._source
-        assert source is not None, "without an open file the usual end is 0"
+        opened = self.log_file.opened
+        if opened is None:
+            return False
         try:
-            source.file.append(data)
+            opened.file.append(data)
         except OSError:
-            source.file.truncate(position)
+            opened.file.truncate(position)
             raise
         self.size_bytes = end
         self._tail_offset, self._tail_position = self.next_offset, position
@@ -260,15 +217,15 @@ class Segment:
 
         After an OSError the file is as before, or the segment must not be used any more.
         """
-        self._pool.make_room()
+        self.pool.make_room()
         position = self.size_bytes
         end = position + len(data)
         if end > self._reserved_bytes and position >= _RESERVE_FROM_BYTES:
             self._reserve(end + min(position, _RESERVE_BYTES_MAX))
         try:
-            self._file.append(data)
+            self.log_file.file.append(data)
         except OSError:
-            self._file.truncate(position)
+            self.log_file.file.truncate(position)
             raise
         self.size_bytes = end
         self._note(self.next_offset, last_offset, max_timestamp, position)
@@ -277,12 +234,12 @@ class Segment:
 
     def append_all(self, data: Buffer, batches_in_it: Sequence[Batch]) -> int:
         """Write batches that lie back to back in `data`, in one call. Otherwise like `append`."""
-        self._pool.make_room()
+        self.pool.make_room()
         position = at = self.size_bytes
         try:
-            self._file.append_parts((data,))
+            self.log_file.file.append_parts((data,))
         except OSError:
-            self._file.truncate(position)
+            self.log_file.file.truncate(position)
             raise
         self.size_bytes = position + len(data)
         for batch in batches_in_it:
@@ -318,7 +275,7 @@ class Segment:
     def _foresee(self) -> None:
         """Compute the limits up to which `append_usual` may append."""
         config, first = self._config, self.first_timestamp
-        is_open = self._is_index_open_to_more and not self.is_sealed and self._source is not None
+        is_open = self._is_index_open_to_more and not self.is_sealed
         room = max(self._reserved_bytes, _RESERVE_FROM_BYTES)
         self._usual_end = min(config.segment_bytes, room) if is_open else 0
         if first is None or first < 0:
@@ -331,7 +288,7 @@ class Segment:
         end = min(end, max(self._config.segment_bytes, self.size_bytes))
         if end > self._reserved_bytes:
             try:
-                self._file.allocate(end)
+                self.log_file.file.allocate(end)
             except OSError:
                 if self._config.preallocate:
                     raise
@@ -349,7 +306,7 @@ class Segment:
 
     def _give_back(self) -> None:
         if self._reserved_bytes:
-            self._file.truncate(self.size_bytes)
+            self.log_file.file.truncate(self.size_bytes)
             self._reserved_bytes = 0
 
     def truncate_to(self, offset: int) -> None:
@@ -368,8 +325,8 @@ class Segment:
         self.offset_index.truncate_to(offset)
         self.time_index.truncate_to(offset)
         self.transaction_index.truncate_to(offset)
-        self._file.truncate(found.position)
-        self._file.sync()
+        self.log_file.file.truncate(found.position)
+        self.log_file.file.sync()
         self._reserved_bytes = 0
         self.size_bytes = found.position
         self.load_end()
@@ -392,7 +349,7 @@ class Segment:
         except CorruptRecord:
             # Either an index or the log is damaged. Rebuilding the indexes shows which one.
             if not self.is_sealed:
-                return find_batch(self.source, 0, offset, self.size_bytes)
+                return find_batch(self.log_file.source(), 0, offset, self.size_bytes)
             if self._damaged_at != _NOWHERE:
                 raise  # the indexes were rebuilt, and end at the damage in the log
             self.rebuild_indexes()
@@ -402,14 +359,12 @@ class Segment:
         start = self.offset_index.look_up(offset).position
         if not 0 <= start <= self.size_bytes:
             raise CorruptRecord("the index leads out of the log", path=self.log_path, at=start)
-        return find_batch(self.source, start, offset, self.size_bytes)
+        return find_batch(self.log_file.source(), start, offset, self.size_bytes)
 
     def batches(self, position: int = 0, end: int | None = None) -> Iterator[Batch]:
         """Iterate over the batches from `position`, read in pieces. Raise CorruptRecord for bytes
         that are not a batch. May run in a thread, for a sealed segment."""
-        source = self._source
-        if source is None:
-            source = SegmentFile(self._files.open(self.log_path))
+        source = self.log_file.source_for_walk()
         return batches(source, position, self.size_bytes if end is None else end)
 
     # Opening and closing.
@@ -509,13 +464,13 @@ class Segment:
         Without the cut: 1. new batches are written over the bad bytes, 2. the power fails before
         they are synced, 3. some of the new bytes are on disk, followed by valid old batches.
         """
-        self._file.truncate(position)
-        self._file.sync()
+        self.log_file.file.truncate(position)
+        self.log_file.file.sync()
         self.size_bytes = position
 
     def sync(self) -> None:
         """Make log and indexes durable now."""
-        self._file.sync()
+        self.log_file.file.sync()
         for index in self.mapped_indexes():
             index.sync()
         self.transaction_index.sync()
@@ -534,13 +489,13 @@ class Segment:
     def forget(self) -> None:
         """Close the indexes and drop the log's file, which closes when its last slice is gone."""
         self._close_indexes()
-        self._pool.discard(self)
-        self._source = None
+        self.log_file.release_files()
 
     def move(self, directory: str) -> None:
         """Use the directory's new name. Indexes stay open, because they have the parts that are not
         durable yet."""
         self._directory = directory
+        self.log_file.path = self.log_path
         for index in (self._offset_index, self._time_index, self._transaction_index):
             if index is not None:
                 index.close()
@@ -551,6 +506,7 @@ class Segment:
         before = {kind: self.path(kind) for kind in (*INDEX_KINDS, names.LOG)}
         self._close_indexes()
         self._suffix = suffix
+        self.log_file.path = self.log_path
         for kind, path in before.items():
             if self._files.exists(path):
                 self._files.rename(path, self.path(kind))
@@ -585,8 +541,8 @@ class Segment:
         offset_index = OffsetIndex(files, self.path(names.INDEX) + ending, base, room)
         time_index = TimeIndex(files, self.path(names.TIME_INDEX) + ending, base, room)
         self._offset_index, self._time_index = offset_index, time_index
-        offset_index.join(self._pool)
-        time_index.join(self._pool)
+        offset_index.join(self.pool)
+        time_index.join(self.pool)
         return offset_index, time_index
 
     def _close_indexes(self) -> None:

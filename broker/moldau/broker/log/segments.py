@@ -38,7 +38,7 @@ class Segments(Sequence[Segment]):
         assert segments
         self.version += 1
         for segment in segments:
-            segment.join(self._files)
+            _join(segment, self._files)
         self._segments = list(segments)
         self._bases = [each.base_offset for each in self._segments]
         assert all(low < high for low, high in zip(self._bases, self._bases[1:], strict=False))
@@ -47,7 +47,7 @@ class Segments(Sequence[Segment]):
     def append(self, segment: Segment) -> None:
         """Add a new active segment."""
         assert segment.base_offset > self._bases[-1]
-        segment.join(self._files)
+        _join(segment, self._files)
         self._segments.append(segment)
         self._bases.append(segment.base_offset)
         self.active = segment
@@ -56,12 +56,14 @@ class Segments(Sequence[Segment]):
         """Let another pool close the files that are not used."""
         self._files = files
         for segment in self._segments:
-            segment.join(files)
+            _join(segment, files)
 
     def release_files(self) -> None:
         """Close all files that are open. They are opened again at the next use."""
         for segment in self._segments:
-            segment.release_files()
+            segment.log_file.release_files()
+            for index in segment.mapped_indexes():
+                index.close()
 
     def index_of(self, offset: int) -> int:
         """Return the number of the segment for `offset`, or 0 if the offset lies before all
@@ -74,3 +76,10 @@ class Segments(Sequence[Segment]):
         if index + 1 < len(self._bases):
             return self._bases[index + 1]
         return self.active.next_offset
+
+
+def _join(segment: Segment, files: FilePool) -> None:
+    segment.pool = files
+    segment.log_file.join(files)
+    for index in segment.mapped_indexes():
+        index.join(files)

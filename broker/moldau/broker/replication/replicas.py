@@ -266,10 +266,6 @@ class Replicas:
                 if topic_id is None or known != topic_id:
                     self._set_aside(directory, place)
 
-    def check_room(self, partition: Partition) -> None:
-        """Raise KafkaError if produces to the partition are refused for want of disk room."""
-        partition.log.state.owner.room.check()
-
     # Called by the server.
 
     def start(self, settings: Settings) -> None:
@@ -474,3 +470,8 @@ def _out_of_service(path: str) -> KafkaError:
     return KafkaError(
         ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is out of service", directory=path
     )
+
+
+def check_room(partition: Partition) -> None:
+    """Raise KafkaError if produces to the partition are refused for want of disk room."""
+    partition.log.state.owner.room.check()
