@@ -12,6 +12,7 @@ import pytest
 
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
+from tests.connect.worker.test_dead_letters import dead_letters, send
 from tests.connect.worker.test_end_to_end import Scene
 from tests.databases import TestDatabase, database, mariadb_server, postgresql_server
 from tests.databases.fixtures import made
@@ -116,6 +117,32 @@ def test_rows_reach_the_other_database_though_tasks_and_worker_are_killed(
         wait_until(lambda: copied(database, 300), "a killed worker went on", 120)
 
     assert database.rows("SELECT * FROM copies ORDER BY id") == rows(1, 301)
+
+
+@pytest.mark.databases("postgresql")
+def test_a_bad_value_is_a_dead_letter_and_the_other_rows_are_written(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, database: TestDatabase
+) -> None:
+    scene = Scene(moldau_broker, moldau_topic, {})
+    bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    database.run("CREATE TABLE copies (id BIGINT PRIMARY KEY, size INTEGER)")
+    name, queue = f"{scene.name}-to", f"{scene.name}-dead"
+    config = {
+        **sink(scene.name, database.url), "value.converter.schemas.enable": "false",
+        "errors.tolerance": "all", "errors.deadletterqueue.topic.name": queue,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+    }  # fmt: skip
+    bad = b'{"id": 4, "size": true}'
+    values = [b'{"id": %d, "size": 7}' % number for number in range(10)]
+    values[4] = bad
+    send(bootstrap, f"{scene.name}-orders", *values)
+    with scene.worker() as worker:
+        worker.create(name, config)
+        wait_until(lambda: copied(database, 9), "the good rows are there", 120)
+        wait_until(lambda: dead_letters(bootstrap, queue) == [bad], "the bad one is told")
+        worker.wait_for(name, "RUNNING", "RUNNING")
+        assert worker.stop() == 0
+    assert database.rows("SELECT sum(id) FROM copies") == [(41,)]
 
 
 def test_duckdb_files_are_read_and_written_by_processes_in_turn(

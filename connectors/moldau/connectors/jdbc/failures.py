@@ -41,7 +41,9 @@ _SQL = "correct query, or the names of tables and columns in the config"
 _NO_COLUMN = "correct the column's name or add it; a sink adds it with auto.evolve=true"
 _NO_TABLE = "correct the table's name or create it; a sink creates it with auto.create=true"
 
-# By SQLSTATE: the longest matching prefix is used.
+# By SQLSTATE: the longest matching prefix is used. 42804, 42846 and 42883 are about the type of a
+# value (`true` for an integer column), P0001 is a trigger's RAISE, 44 a view's CHECK OPTION, 54000
+# a value that is too long for an index.
 _SQLSTATES: Mapping[str, tuple[Meaning, str]] = {
     "08": (_T, "is the database running and reachable from here?"),
     "22": (_P, ""),
@@ -55,12 +57,18 @@ _SQLSTATES: Mapping[str, tuple[Meaning, str]] = {
     "42501": (_X, "grant the connector's user the right to do this"),
     "42703": (_X, _NO_COLUMN),
     "42P01": (_X, _NO_TABLE),
+    "42804": (_P, ""),
+    "42846": (_P, ""),
+    "42883": (_P, ""),
     "42P10": (_X, "pk.fields must name the columns of a primary key or unique index"),
     "42": (_X, _SQL),
+    "44": (_P, ""),
     "53": (_T, "the server is out of memory, disk or connections"),
+    "54000": (_P, ""),
     "55": (_T, ""),
     "57": (_T, "the server stopped or cancelled the statement"),
     "58": (_T, "the server reports a system error"),
+    "P0001": (_P, ""),
     "XX": (_X, ""),
 }
 _MYSQL: Mapping[int, tuple[Meaning, str]] = {
@@ -77,6 +85,8 @@ _MYSQL: Mapping[int, tuple[Meaning, str]] = {
     1213: (_T, "a deadlock was resolved against this connector"),
     **dict.fromkeys((1048, 1062, 1136, 1216, 1217, 1264, 1265, 1292, 1364, 1366), (_P, "")),
     **dict.fromkeys((1406, 1416, 1438, 1451, 1452, 1690, 3819, 4025, 1426), (_P, "")),
+    **dict.fromkeys((1118, 1241, 1300, 1365, 1366, 1367, 1411, 1441, 1525, 1526), (_P, "")),
+    **dict.fromkeys((1557, 1586, 1644, 1761, 1762, 3140, 4078, 4079), (_P, "")),
     **dict.fromkeys((1053, 1077, 1129, 1158, 1159, 1160, 1161, 1180, 1927), (_T, "")),
     **dict.fromkeys((2002, 2003, 2006, 2013, 2055), (_T, "is the database running and reachable?")),
 }
@@ -101,6 +111,8 @@ _DUCKDB: Mapping[str, tuple[Meaning, str]] = {
     "OutOfRangeException": (_P, ""),
     "InvalidInputException": (_P, ""),
     "TypeMismatchException": (_P, ""),
+    "InvalidTypeException": (_P, ""),
+    "NotImplementedException": (_P, ""),
     "TransactionException": (_T, ""),
     "SerializationException": (_T, ""),
     "IOException": (
@@ -113,6 +125,8 @@ _DUCKDB: Mapping[str, tuple[Meaning, str]] = {
     "ParserException": (_X, _SQL),
     "PermissionException": (_X, ""),
 }
+# PostgreSQL has the code of a missing right (42501) for a row that a policy does not allow.
+_RLS = "violates row-level security policy"
 # Errors that drivers report without a code, mostly while connecting.
 _WORDS: tuple[tuple[str, Meaning, str], ...] = (
     ("password authentication failed", _X, "check connection.user and connection.password"),
@@ -133,6 +147,8 @@ _WORDS: tuple[tuple[str, Meaning, str], ...] = (
     ("connection refused|is the server running", _T, "is the database running at that address?"),
     ("timeout|timed out", _T, "the server did not answer in time"),
     ("binding parameter|is not supported|(cannot|can't) adapt|cannot be adapted", _P, ""),
+    ("can ?not be used (with|as)|malformed JSON|(un|im)able to transform", _P, ""),
+    (_RLS, _P, ""),
     ("no such table", _X, _NO_TABLE),
     ("no such column|has no column named", _X, _NO_COLUMN),
     (
@@ -173,20 +189,19 @@ def _driver_error(error: BaseException) -> BaseException:
 
 
 def _by_code(error: BaseException) -> tuple[Meaning, str] | None:
-    sqlstate = getattr(error, "sqlstate", None)
-    if sqlstate:
-        return next(
-            (_SQLSTATES[sqlstate[:n]] for n in (5, 2) if sqlstate[:n] in _SQLSTATES), (_X, "")
-        )
+    """Classify by the driver's own code, which says more than an SQLSTATE such as HY000."""
     module = type(error).__module__
     code = getattr(error, "sqlite_errorcode", None)
     if code is not None:
         return _SQLITE.get(code & 0xFF)
-    if module.startswith("pymysql") and error.args and isinstance(error.args[0], int):
-        return _MYSQL.get(error.args[0])
     if "duckdb" in module:
         return _DUCKDB.get(type(error).__name__)
-    return None
+    if module.startswith("pymysql") and error.args and error.args[0] in _MYSQL:
+        return _MYSQL[error.args[0]]
+    sqlstate = getattr(error, "sqlstate", None)
+    if not sqlstate or _RLS in str(error):
+        return None
+    return next((_SQLSTATES[sqlstate[:n]] for n in (5, 2) if sqlstate[:n] in _SQLSTATES), (_X, ""))
 
 
 def _by_words(cause: str) -> tuple[Meaning, str] | None:

@@ -32,6 +32,7 @@ _SAME = {
     Kind.BOOLEAN,
     Kind.STRING,
 }
+_NO_PARTS = {Kind.FLOAT32, Kind.FLOAT64, Kind.DECIMAL, Kind.BOOLEAN}
 
 
 def json_text(value: Any) -> str:
@@ -87,6 +88,8 @@ class Conversions:
             return _whole
         if kind is Kind.ARRAY and self._has_arrays:
             return _plain
+        if kind in _NO_PARTS:
+            return _decimal_text if self._is_text and kind is not Kind.BOOLEAN else _one
         return {
             Kind.STRING: _text,
             Kind.JSON: _json,
@@ -96,7 +99,7 @@ class Conversions:
             Kind.TIME: self._time,
             Kind.TIMESTAMP: self._any_timestamp(target),
             Kind.TIMESTAMP_TZ: self._any_timestamp(target),
-        }.get(kind, _plain if not self._is_text else _affine)
+        }[kind]
 
     def times_in(self, target: ColumnType) -> Convert:
         """Return the conversion of milliseconds since 1970 to a timestamp column."""
@@ -139,7 +142,7 @@ class Conversions:
                 value = datetime.fromisoformat(value)
                 if value.tzinfo is None:
                     value = value.replace(tzinfo=self._zone)
-            return convert(value)
+            return convert(_of_type(value, datetime))
 
         return untyped
 
@@ -148,6 +151,7 @@ class Conversions:
             value = _DAY_ZERO + timedelta(days=value)
         elif isinstance(value, str):
             value = date.fromisoformat(value)
+        value = _of_type(value, date)
         return value.isoformat() if self._is_text else value
 
     def _time(self, value: Any) -> Any:
@@ -155,7 +159,15 @@ class Conversions:
             value = (datetime.min + timedelta(milliseconds=value)).time()
         elif isinstance(value, str):
             value = time.fromisoformat(value)
+        value = _of_type(value, time)
         return value.isoformat() if self._is_text else value
+
+
+def _of_type(value: Any, wanted: type) -> Any:
+    """Return the value. Raise TypeError for a value that the driver might take for another."""
+    if not isinstance(value, wanted):
+        raise TypeError(f"{value!r:.100} is no {wanted.__name__}")
+    return value
 
 
 def _wall(value: datetime, zone: tzinfo) -> datetime:
@@ -166,18 +178,20 @@ def _plain(value: Any) -> Any:
     return json_text(value) if isinstance(value, dict) else value
 
 
-def _affine(value: Any) -> Any:
-    return (
-        str(value) if isinstance(value, Decimal) else _json(value) if _has_parts(value) else value
-    )
+def _one(value: Any) -> Any:
+    """Return a single value. A driver may write a list as something else, or JSON as a text."""
+    if isinstance(value, dict | list):
+        kind = "an object" if isinstance(value, dict) else "a list"
+        raise TypeError(f"{kind} is no value for a column of numbers or booleans")
+    return value
 
 
-def _has_parts(value: Any) -> bool:
-    return isinstance(value, dict | list)
+def _decimal_text(value: Any) -> Any:
+    return str(value) if isinstance(value, Decimal) else _one(value)
 
 
 def _whole(value: Any) -> Any:
-    return int(value) if isinstance(value, float) and value.is_integer() else _plain(value)
+    return int(value) if isinstance(value, float) and value.is_integer() else _one(value)
 
 
 def _text(value: Any) -> str:
@@ -203,4 +217,6 @@ def _bytes(value: Any) -> bytes:
     """Return the bytes of a base64 text: JSON has no bytes, so converters write base64."""
     if isinstance(value, str):
         return base64.b64decode(value, validate=True)
-    return bytes(value)
+    if isinstance(value, bytes | bytearray | memoryview):
+        return bytes(value)
+    raise TypeError(f"a {type(value).__name__} is no binary value, which JSON has as base64 text")
