@@ -1,13 +1,13 @@
 """Reads a database's tables: their names, columns, types and keys.
 
-SQLAlchemy reads the catalogs, with two exceptions: duckdb-engine queries parts of PostgreSQL's
-catalog that DuckDB does not have, and for SQLite the exact declared type is needed.
+SQLAlchemy reads the names of tables, and for SQL Server and Oracle the columns. For the other
+databases the exact types are needed, which SQLAlchemy does not have.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 import sqlalchemy as sa
@@ -15,6 +15,8 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.sql import sqltypes
 
 from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, Table, TableId
+from moldau.connectors.jdbc.mysql_catalog import mysql_table
+from moldau.connectors.jdbc.postgresql_catalog import postgresql_table
 
 _SYSTEM_SCHEMAS = re.compile(
     "pg_.*|information_schema|sys|mysql|performance_schema|db_.*|guest|INFORMATION_SCHEMA", re.I
@@ -42,6 +44,9 @@ _DUCKDB_KINDS: Mapping[str, Kind] = {
     "FLOAT": Kind.FLOAT32,
     "DOUBLE": Kind.FLOAT64,
     "VARCHAR": Kind.STRING,
+    "UUID": Kind.STRING,
+    "BIT": Kind.STRING,
+    "BIGNUM": Kind.STRING,
     "BLOB": Kind.BYTES,
     "DATE": Kind.DATE,
     "TIME": Kind.TIME,
@@ -52,6 +57,7 @@ _DUCKDB_KINDS: Mapping[str, Kind] = {
     "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMP_TZ,
     "JSON": Kind.JSON,
 }
+_DUCKDB_LIST = re.compile(r"\[\d*\]$")
 # The first class that fits is used, so a subclass is listed before its base.
 _SQLALCHEMY_KINDS: tuple[tuple[type[Any], Kind], ...] = (
     (sqltypes.Boolean, Kind.BOOLEAN),
@@ -104,10 +110,9 @@ def list_tables(
 
 def read_table(connection: Connection, table: TableId) -> Table | None:
     """Read a table's columns and key from the database. Return None if it does not exist."""
-    if connection.dialect.name == "duckdb":
-        return _duckdb_table(connection, table)
-    if connection.dialect.name == "sqlite":
-        return _sqlite_table(connection, table)
+    own = _OWN.get(connection.dialect.name)
+    if own is not None:
+        return own(connection, table)
     inspector = sa.inspect(connection)
     try:
         described = inspector.get_columns(table.name, schema=table.schema)
@@ -184,13 +189,19 @@ def sqlite_type(declared: str) -> ColumnType:
 def duckdb_type(declared: str) -> ColumnType:
     """Return the column type for DuckDB's type, also for `DECIMAL(10,2)` and `INTEGER[]`."""
     text = declared.upper()
-    if text.endswith("[]"):
-        return ColumnType(Kind.ARRAY, element=duckdb_type(text[:-2]))
+    if (listed := _DUCKDB_LIST.search(text)) is not None:
+        element = duckdb_type(text[: listed.start()])
+        return element if element.is_cast else ColumnType(Kind.ARRAY, element=element)
     if text.startswith("DECIMAL"):
         return ColumnType(Kind.DECIMAL, *_digits(text))
     if text in {"HUGEINT", "UBIGINT", "UHUGEINT"}:
         return ColumnType(Kind.DECIMAL, 38, 0)
-    return ColumnType(_DUCKDB_KINDS.get(text, Kind.JSON))
+    if text.startswith("ENUM"):
+        return ColumnType(Kind.STRING)
+    if text.startswith(("STRUCT", "VARIANT")):
+        return ColumnType(Kind.JSON, is_cast=True)
+    kind = _DUCKDB_KINDS.get(text)
+    return ColumnType(Kind.STRING, is_cast=True) if kind is None else ColumnType(kind)
 
 
 def _digits(text: str) -> tuple[int | None, int | None]:
@@ -266,3 +277,12 @@ def _duckdb_table(connection: Connection, table: TableId) -> Table | None:
         for name, declared, nullable, default in rows
     )
     return Table(table, columns, tuple(keys[0][0]) if keys else ())
+
+
+_OWN: Mapping[str, Callable[[Connection, TableId], Table | None]] = {
+    "duckdb": _duckdb_table,
+    "sqlite": _sqlite_table,
+    "postgresql": postgresql_table,
+    "mysql": mysql_table,
+    "mariadb": mysql_table,
+}

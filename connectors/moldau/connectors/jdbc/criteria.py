@@ -14,8 +14,10 @@ from sqlalchemy.engine import Connection
 from sqlalchemy.exc import SQLAlchemyError
 
 from moldau.connect.api import ConnectError, Problem
-from moldau.connectors.jdbc.catalog import read_table
-from moldau.connectors.jdbc.columns import Table, TableId
+from moldau.connectors.jdbc.catalog import duckdb_type, read_table
+from moldau.connectors.jdbc.columns import Column, Table, TableId
+from moldau.connectors.jdbc.description import changed_columns
+from moldau.connectors.jdbc.dialects import Dialect
 from moldau.connectors.jdbc.failures import Meaning, understand
 from moldau.connectors.jdbc.layout import EPOCH
 from moldau.connectors.jdbc.query import Bound, Criteria, Mode, Select, build_select
@@ -84,6 +86,22 @@ def refused_query(config: SourceConfig, cause: str) -> str:
     return f"{cause.partition(' -> ')[0]} -> {hint}"
 
 
+def refused_columns(dialect: Dialect, columns: Sequence[Column]) -> str | None:
+    """Return the error message for columns of `query` whose values the driver would change."""
+    names = changed_columns(columns)
+    if not names:
+        return None
+    if dialect.name == "mysql":
+        return (
+            f"the server sends six digits of a FLOAT ({', '.join(names)}) -> for all digits write "
+            f"({names[0]} + 0e0) AS {names[0]} in query"
+        )
+    return (
+        f"the driver would change values of {', '.join(names)} -> write "
+        f"CAST({names[0]} AS VARCHAR) AS {names[0]} in query"
+    )
+
+
 def table_problems(
     config: SourceConfig, connection: Connection, tables: Sequence[TableId]
 ) -> list[Problem]:
@@ -112,7 +130,14 @@ def query_problems(config: SourceConfig, connection: Connection) -> list[Problem
     text, suffix = dialect.escape(config.query_text), dialect.escape(config.query_suffix)
     select = build_select(dialect, text, criteria_of_query(config), suffix)
     try:
-        connection.exec_driver_sql(f"EXPLAIN {select.text}", _examples(config, select)).close()
+        examples = _examples(config, select)
+        if dialect.name == "duckdb":
+            rows = connection.exec_driver_sql(f"DESCRIBE {select.text}", examples).fetchall()
+            refused = refused_columns(
+                dialect, [Column(row[0], duckdb_type(row[1])) for row in rows]
+            )
+            return [] if refused is None else [Problem("query", refused)]
+        connection.exec_driver_sql(f"EXPLAIN {select.text}", examples).close()
     except SQLAlchemyError as error:
         failure = understand(error)
         if failure.meaning is not Meaning.PERMANENT or _NO_RIGHT.search(failure.cause):

@@ -19,6 +19,7 @@ from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connectors.jdbc.address import Address
 from moldau.connectors.jdbc.dialects import Dialect
 from moldau.connectors.jdbc.failures import Failure, Meaning, understand
+from moldau.connectors.jdbc.postgresql_catalog import load_as_text
 from moldau.connectors.pace import Pace
 from moldau.runtime.real_files import RealFiles
 
@@ -221,10 +222,7 @@ class Database:
 
     def _on_connect(self, driver: Any, _: Any) -> None:
         if self.dialect.name == "postgresql":
-            from psycopg.types.string import TextLoader
-
-            for name in ("json", "jsonb", "uuid"):
-                driver.adapters.register_loader(name, TextLoader)
+            load_as_text(driver)
         for statement in (*self._address.on_connect, *self.session):
             cursor = driver.cursor()
             cursor.execute(statement)
@@ -258,6 +256,17 @@ def _dated(description: Any) -> list[str]:
     return [column[0] for column in description or () if column[1] in _DATED]
 
 
+def _described(backend: str, cursor: Any) -> Any:
+    """Return the description of a result. MySQL's ends with each column's flags and charset."""
+    if backend != "mysql":
+        return cursor.description
+    fields = cursor._result.fields
+    return [
+        (*column, field.flags, field.charsetnr)
+        for column, field in zip(cursor.description, fields, strict=True)
+    ]
+
+
 def _release(cursor: Any, errors: tuple[type[Exception], ...]) -> None:
     """Close a cursor whose connection is lost."""
     if cursor is not None:
@@ -271,7 +280,7 @@ class Rows:
     def __init__(self, database: Database, cursor: Any) -> None:
         self._database = database
         self._cursor = cursor
-        self.description: Any = cursor.description
+        self.description: Any = _described(database.dialect.name, cursor)
 
     @property
     def names(self) -> list[str]:

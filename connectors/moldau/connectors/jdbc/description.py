@@ -6,56 +6,16 @@ first rows decide, and a column with only NULLs is text.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any
 
 from moldau.connectors.jdbc.catalog import duckdb_type
 from moldau.connectors.jdbc.columns import Column, ColumnType, Kind
+from moldau.connectors.jdbc.mysql_catalog import mysql_result_type
+from moldau.connectors.jdbc.postgresql_catalog import postgresql_type
 
-_POSTGRES: Mapping[int, Kind] = {
-    16: Kind.BOOLEAN,
-    17: Kind.BYTES,
-    20: Kind.INT64,
-    21: Kind.INT16,
-    23: Kind.INT32,
-    26: Kind.INT64,
-    700: Kind.FLOAT32,
-    701: Kind.FLOAT64,
-    **dict.fromkeys((18, 19, 25, 1042, 1043), Kind.STRING),
-    1082: Kind.DATE,
-    1083: Kind.TIME,
-    1114: Kind.TIMESTAMP,
-    1184: Kind.TIMESTAMP_TZ,
-}
-_POSTGRES_ARRAYS: Mapping[int, Kind] = {
-    1000: Kind.BOOLEAN,
-    1005: Kind.INT16,
-    1007: Kind.INT32,
-    1016: Kind.INT64,
-    1021: Kind.FLOAT32,
-    1022: Kind.FLOAT64,
-    1009: Kind.STRING,
-    1015: Kind.STRING,
-}
-_POSTGRES_NUMERIC = 1700
-_MYSQL: Mapping[int, Kind] = {
-    1: Kind.INT8,
-    2: Kind.INT16,
-    3: Kind.INT32,
-    4: Kind.FLOAT32,
-    5: Kind.FLOAT64,
-    7: Kind.TIMESTAMP,
-    8: Kind.INT64,
-    9: Kind.INT32,
-    10: Kind.DATE,
-    11: Kind.TIME,
-    12: Kind.TIMESTAMP,
-    13: Kind.INT32,
-    16: Kind.BYTES,
-}
-_MYSQL_DECIMALS = (0, 246)
 _PYTHON: tuple[tuple[type, Kind], ...] = (
     (bool, Kind.BOOLEAN),
     (int, Kind.INT64),
@@ -83,20 +43,17 @@ def result_columns(
 
 
 def _declared(backend: str, described: Any) -> ColumnType | None:
-    code = described[1]
     if backend == "postgresql":
-        if code == _POSTGRES_NUMERIC:
-            return ColumnType(Kind.DECIMAL, described.precision, described.scale)
-        if code in _POSTGRES_ARRAYS:
-            return ColumnType(Kind.ARRAY, element=ColumnType(_POSTGRES_ARRAYS[code]))
-        return ColumnType(_POSTGRES.get(code, Kind.JSON))
+        return postgresql_type(described.type_code, (described.precision, described.scale))
     if backend == "mysql":
-        if code in _MYSQL_DECIMALS:
-            return ColumnType(Kind.DECIMAL, described[4], described[5])
-        return ColumnType(_MYSQL[code]) if code in _MYSQL else None
-    if backend == "duckdb":
-        return duckdb_type(str(code))
-    return None
+        return mysql_result_type(described)
+    return duckdb_type(str(described[1])) if backend == "duckdb" else None
+
+
+def changed_columns(columns: Sequence[Column]) -> list[str]:
+    """Return the columns of a query whose values the driver would change: a query is not altered,
+    and only the columns of tables are cast."""
+    return [each.name for each in columns if each.type.is_cast and each.type.kind is not Kind.JSON]
 
 
 def _of_values(values: Any) -> ColumnType:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
-from decimal import Context, Decimal, Inexact
+from decimal import Context, Decimal, Inexact, InvalidOperation
 from enum import Enum
 from itertools import repeat
 from operator import add, sub
@@ -34,6 +34,8 @@ from moldau.connect.data import (
 )
 from moldau.connect.errors import ConnectError, DataError
 from moldau.connectors.jdbc.columns import Column, ColumnType, Kind
+from moldau.connectors.jdbc.mysql_catalog import UNSIGNED_DIGITS
+from moldau.connectors.jdbc.values import json_text
 
 Convert = Callable[[Any], Any]
 
@@ -42,7 +44,7 @@ _NAIVE_EPOCH = datetime(1970, 1, 1)
 _SECOND_NS = 1_000_000_000
 # Confluent's scale for decimals whose column declares none.
 SCALE_UNKNOWN = 127
-_EXACT = Context(prec=2000, traps=[Inexact])
+_EXACT = Context(prec=140_000, traps=[Inexact, InvalidOperation])
 _INTEGER_DIGITS_MAX = 18
 
 
@@ -86,12 +88,12 @@ class Layout:
     def __init__(self, name: str | None, columns: Sequence[Column], mapping: Mapping) -> None:
         self.columns = tuple(columns)
         fields: dict[str, Schema] = {}
-        converts: list[tuple[int, Convert]] = []
+        converts: list[tuple[int, Convert, type | None]] = []
         for index, column in enumerate(columns):
             schema, convert = _mapped(column.type, mapping)
             fields[column.name] = schema.optionally(column.nullable)
             if convert is not None:
-                converts.append((index, convert))
+                converts.append((index, convert, _UNCHANGED.get(convert)))
         self.schema = Schema.struct(fields, name=name)
         self._converts = converts
         self._zone = mapping.zone
@@ -99,8 +101,10 @@ class Layout:
     def values(self, rows: Sequence[Sequence[Any]]) -> list[Sequence[Any]]:
         """Convert the driver's rows to columns of Connect's values. Raise DataError on a misfit."""
         columns: list[Sequence[Any]] = list(zip(*rows, strict=True)) or [()] * len(self.columns)
-        for index, convert in self._converts:
-            columns[index] = self._converted(index, columns[index], convert)
+        for index, convert, unchanged in self._converts:
+            column = columns[index]
+            if unchanged is None or not set(map(type, column)) <= {unchanged, _NONE}:
+                columns[index] = self._converted(index, column, convert)
         return columns
 
     def _converted(self, index: int, column: Sequence[Any], convert: Convert) -> list[Any]:
@@ -113,12 +117,15 @@ class Layout:
             try:
                 converted.append(None if value is None else convert(value))
             except (ValueError, TypeError, ArithmeticError) as error:
-                raise self._misfit(index, value) from error
+                raise self._misfit(index, value, error) from error
         return converted
 
-    def _misfit(self, index: int, value: Any) -> DataError:
-        column = self.columns[index]
-        return DataError(f"column {column.name}: cannot map {value!r} to {column.type.kind.value}")
+    def _misfit(self, index: int, value: Any, error: Exception) -> DataError:
+        name, kind = self.columns[index].name, self.columns[index].type.kind.value
+        return DataError(
+            f"column {name}: cannot map {value!r:.200} to {kind} ({error}) -> select it as text: "
+            f"query=SELECT CAST({name} AS ...) ..."
+        )
 
     def position(self, name: str) -> int:
         """Return the index of a column, whose name may include its table (`t.id`)."""
@@ -149,25 +156,64 @@ def _mapped(column: ColumnType, mapping: Mapping) -> tuple[Schema, Convert | Non
         assert column.element is not None
         schema, convert = _mapped(column.element, mapping)
         items = Schema.array(schema.optionally())
-        return items, None if convert is None else _each(convert)
+        return items, _each(convert, has_lists=column.element.kind is Kind.ARRAY)
+    if kind is Kind.INT64 and column.precision == UNSIGNED_DIGITS:
+        return INT64, _long
     schema, convert = _PLAIN[kind]
     return schema, None if mapping.is_exact and kind in _EXACT_KINDS else convert
 
 
-def _each(convert: Convert) -> Convert:
-    return lambda values: [None if value is None else convert(value) for value in values]
+def _each(convert: Convert | None, *, has_lists: bool) -> Convert:
+    """Return the conversion of a list. PostgreSQL does not check an array's dimensions."""
+
+    def converted(values: Any) -> list[Any]:
+        if not isinstance(values, list | tuple):
+            raise TypeError("it is no list")
+        if not has_lists and any(isinstance(value, list | tuple) for value in values):
+            raise ValueError("it has more dimensions than the column declares")
+        if convert is None:
+            return list(values)
+        return [None if value is None else convert(value) for value in values]
+
+    return converted
 
 
 def _text(value: Any) -> str:
-    return value if isinstance(value, str) else str(value)
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bytes | bytearray | memoryview | timedelta):
+        raise TypeError("it is no text")
+    return json_text(value) if isinstance(value, dict | list | tuple | bool) else str(value)
+
+
+_BOOLEANS: dict[Any, bool] = {
+    **dict.fromkeys((1, "1", "t", "true", "y", "yes", "on", b"\x01"), True),
+    **dict.fromkeys((0, "0", "f", "false", "n", "no", "off", b"\x00"), False),
+}
 
 
 def _boolean(value: Any) -> bool:
-    if isinstance(value, bytes):
-        return any(value)
-    if isinstance(value, str):
-        return value.strip().lower() in {"1", "t", "true", "y", "yes"}
-    return bool(value)
+    found = _BOOLEANS.get(value.strip().lower() if isinstance(value, str) else value)
+    if found is None:
+        raise ValueError("it is neither true nor false")
+    return found
+
+
+def _whole(value: Any) -> int:
+    """Return a whole number. SQLite keeps any value in any column."""
+    if isinstance(value, str | bytes) or int(value) != value:
+        raise ValueError("it is no whole number")
+    return int(value)
+
+
+def _long(value: Any) -> int:
+    return _within(_whole(value), 64)
+
+
+def _within(value: int, bits: int) -> int:
+    if not -(1 << bits - 1) <= value < 1 << bits - 1:
+        raise ValueError(f"it does not fit {bits} bits")
+    return value
 
 
 def _date(value: Any) -> date:
@@ -182,8 +228,12 @@ def _date(value: Any) -> date:
 
 def _time(value: Any) -> time:
     if isinstance(value, time):
-        return value.replace(tzinfo=None)
+        if value.tzinfo is not None:
+            raise ValueError("it has an offset")
+        return value
     if isinstance(value, timedelta):
+        if not timedelta() <= value < timedelta(days=1):
+            raise ValueError("it is no time of a day")
         return (datetime.min + value).time()
     if isinstance(value, int):
         return (EPOCH + timedelta(milliseconds=value)).time()
@@ -196,21 +246,29 @@ def _bytes(value: Any) -> bytes:
 
 _PLAIN: dict[Kind, tuple[Schema, Convert | None]] = {
     Kind.BOOLEAN: (BOOLEAN, _boolean),
-    Kind.INT8: (INT8, None),
-    Kind.INT16: (INT16, None),
-    Kind.INT32: (INT32, None),
-    Kind.INT64: (INT64, None),
+    Kind.INT8: (INT8, _whole),
+    Kind.INT16: (INT16, _whole),
+    Kind.INT32: (INT32, _whole),
+    Kind.INT64: (INT64, _whole),
     Kind.FLOAT32: (FLOAT32, float),
     Kind.FLOAT64: (FLOAT64, float),
-    Kind.STRING: (STRING, None),
+    Kind.STRING: (STRING, _text),
     Kind.JSON: (STRING, _text),
     Kind.BYTES: (BYTES, _bytes),
     Kind.DATE: (DATE, _date),
     Kind.TIME: (TIME, _time),
 }
-
-
-_EXACT_KINDS = {Kind.BOOLEAN, Kind.FLOAT32, Kind.FLOAT64, Kind.DATE, Kind.BYTES}
+_EXACT_KINDS = {*_PLAIN} - {Kind.TIME}
+_UNCHANGED: dict[Convert, type] = {
+    _boolean: bool,
+    _whole: int,
+    float: float,
+    _text: str,
+    _bytes: bytes,
+    _date: date,
+}
+"""The type of the values that a conversion returns as they are: a column of these is skipped."""
+_NONE = type(None)
 
 
 def _decimal(column: ColumnType, numeric: NumericMapping) -> tuple[Schema, Convert | None]:
@@ -218,7 +276,8 @@ def _decimal(column: ColumnType, numeric: NumericMapping) -> tuple[Schema, Conve
     fits = precision is not None and precision <= _INTEGER_DIGITS_MAX
     if scale is not None and scale <= 0 and fits and numeric is not NumericMapping.NONE:
         assert precision is not None
-        return _integer_schema(precision), int
+        schema, bits = _integer_schema(precision)
+        return schema, lambda value: _within(_whole(value), bits)
     is_fraction = scale is None or scale > 0
     if is_fraction and numeric is NumericMapping.BEST_FIT_EAGER_DOUBLE:
         return FLOAT64, float
@@ -228,12 +287,13 @@ def _decimal(column: ColumnType, numeric: NumericMapping) -> tuple[Schema, Conve
     return Schema.decimal(scale), _exactly(scale)
 
 
-def _integer_schema(precision: int) -> Schema:
+def _integer_schema(precision: int) -> tuple[Schema, int]:
+    """Return the smallest schema for so many digits, and its bits."""
     if precision > 9:
-        return INT64
+        return INT64, 64
     if precision > 4:
-        return INT32
-    return INT16 if precision > 2 else INT8
+        return INT32, 32
+    return (INT16, 16) if precision > 2 else (INT8, 8)
 
 
 def _exactly(scale: int) -> Convert:
@@ -242,6 +302,8 @@ def _exactly(scale: int) -> Convert:
 
     def convert(value: Any) -> Decimal:
         number = value if isinstance(value, Decimal) else Decimal(str(value))
+        if not number.is_finite():
+            raise ValueError("it is no finite number")
         if number.as_tuple().exponent == -scale:
             return number
         return number.quantize(unit, context=_EXACT)

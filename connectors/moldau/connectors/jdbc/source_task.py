@@ -12,13 +12,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moldau.connect.api import ConnectError, RetriableError, SourceBatch, SourceTask
+from moldau.connect.api import ConnectError, DataError, RetriableError, SourceBatch, SourceTask
 from moldau.connectors.jdbc.catalog import read_table
-from moldau.connectors.jdbc.columns import Kind, Table, TableId
+from moldau.connectors.jdbc.columns import Column, Kind, Table, TableId
 from moldau.connectors.jdbc.connecting import open_database
-from moldau.connectors.jdbc.criteria import criteria_of, criteria_of_query, refused_query
+from moldau.connectors.jdbc.criteria import (
+    criteria_of,
+    criteria_of_query,
+    refused_columns,
+    refused_query,
+)
 from moldau.connectors.jdbc.database import Database, Rows
 from moldau.connectors.jdbc.description import result_columns
+from moldau.connectors.jdbc.dialects import Dialect
 from moldau.connectors.jdbc.layout import EPOCH, Layout, from_instant
 from moldau.connectors.jdbc.progress import (
     QUERY_PARTITION,
@@ -26,7 +32,7 @@ from moldau.connectors.jdbc.progress import (
     from_offset,
     known_partitions,
 )
-from moldau.connectors.jdbc.query import Criteria, build_select
+from moldau.connectors.jdbc.query import Criteria, Select, build_select
 from moldau.connectors.jdbc.reading import Reading, Route
 from moldau.connectors.jdbc.selection import TABLES_KEY, tables_from_text
 from moldau.connectors.jdbc.source_settings import SourceConfig
@@ -66,6 +72,7 @@ class JdbcSourceTask(SourceTask):
 
     _database: Database | None = None
     _running: _Running | None = None
+    _is_warned = False
 
     def __init__(self, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
@@ -118,7 +125,11 @@ class JdbcSourceTask(SourceTask):
         rows = running.fetched or running.rows.fetch(self._config.batch_max_rows)
         running.fetched = []
         is_last = len(rows) < self._config.batch_max_rows
-        records = source.reading.records(rows, is_last=is_last)
+        try:
+            records = source.reading.records(rows, is_last=is_last)
+        except DataError:
+            running.rows.close()
+            raise
         source.failures = 0
         if is_last:
             running.rows.close()
@@ -131,6 +142,8 @@ class JdbcSourceTask(SourceTask):
     def _begin(self, source: _Source) -> _Running:
         assert self._database is not None
         reading = source.reading
+        if source.table is not None and _is_cast(self._database.dialect, source.table):
+            self._look_again(source)
         parameters = self._parameters(source) if reading.select.bounds else ()
         try:
             rows = self._database.stream(reading.select.text, parameters)
@@ -153,10 +166,22 @@ class JdbcSourceTask(SourceTask):
             running.fetched = rows.fetch(self._config.batch_max_rows)
             backend = self._database.dialect.name
             columns, name = result_columns(backend, rows.description, running.fetched), None
+            self._check_query(columns)
         layout = Layout(name, columns, self._mapping)
         reading.begin(layout)
         source.has_zone = self._has_zone(layout, reading.criteria)
         return running
+
+    def _check_query(self, columns: Sequence[Column]) -> None:
+        assert self._database is not None
+        text = refused_columns(self._database.dialect, columns)
+        if text is None:
+            return
+        if self._database.dialect.name != "mysql":
+            raise ConnectError(text)
+        if not self._is_warned:
+            self._is_warned = True
+            _log.warning("%s", text)
 
     def _parameters(self, source: _Source) -> tuple[Any, ...]:
         assert self._database is not None
@@ -196,18 +221,33 @@ class JdbcSourceTask(SourceTask):
 
     def _table_source(self, table_id: TableId) -> _Source:
         assert self._database is not None
-        config, dialect = self._config, self._database.dialect
+        config = self._config
         assert config.mode is not None
         table = self._table(table_id)
         criteria = criteria_of(config, table)
         keys = table.primary_key if config.key_from_primary_key else tuple(config.key_fields)
         partitions = known_partitions(table_id.catalog, table_id.schema, table_id.name)
         route = Route(config.topic_prefix + table_id.name, partitions[0], keys)
-        text = f"SELECT * FROM {dialect.table(table_id)}"
-        select = build_select(dialect, text, criteria, dialect.escape(config.query_suffix))
-        reading = Reading(route, select, criteria, self._stored(partitions))
+        reading = Reading(route, self._select(table, criteria), criteria, self._stored(partitions))
         stamps = {table.by_name[name].type.kind for name in criteria.timestamp_columns}
         return _Source(reading, table, has_zone=stamps == {Kind.TIMESTAMP_TZ})
+
+    def _select(self, table: Table, criteria: Criteria) -> Select:
+        """Return the query of a table. Without a column to cast, it also finds new columns."""
+        assert self._database is not None
+        dialect = self._database.dialect
+        named = [dialect.reading(column) for column in table.columns]
+        columns = ", ".join(named) if _is_cast(dialect, table) else "*"
+        text = f"SELECT {columns} FROM {dialect.table(table.id)}"
+        return build_select(dialect, text, criteria, dialect.escape(self._config.query_suffix))
+
+    def _look_again(self, source: _Source) -> None:
+        """Read the columns of a table again, where the query names them."""
+        assert source.table is not None
+        table = self._table(source.table.id)
+        if table != source.table:
+            source.table = table
+            source.reading.select = self._select(table, source.reading.criteria)
 
     def _query_source(self) -> _Source:
         assert self._database is not None
@@ -238,3 +278,8 @@ class JdbcSourceTask(SourceTask):
         if 0 <= limit < source.failures:
             return ConnectError(f"{error} (query.retry.attempts={limit} is used up)")
         return RetriableError(str(error))
+
+
+def _is_cast(dialect: Dialect, table: Table) -> bool:
+    """Whether the query of a table has to name its columns, because some are not read as such."""
+    return any(dialect.reading(each) != dialect.identifier(each.name) for each in table.columns)

@@ -58,6 +58,8 @@ class Conversions:
         self._is_text = backend == "sqlite"
         # The session's zone is db.timezone, and text with the offset +00:00 means the same in it.
         self._ignores_utc = backend == "postgresql" and zone is UTC
+        # DuckDB's driver makes a double of a decimal with more than 38 digits.
+        self._decimal = _digits if backend == "duckdb" else str if self._is_text else None
         self._has_arrays = backend in {"postgresql", "duckdb"}
 
     def typed(self, source: ColumnType, target: ColumnType) -> Convert | None:
@@ -71,9 +73,11 @@ class Conversions:
             if self._has_arrays and target.kind is Kind.ARRAY:
                 return self._array(source)
             return json_text
+        if kind is Kind.JSON and self._has_arrays and target.kind is Kind.ARRAY:
+            return _nested
         return {
             Kind.JSON: json_text,
-            Kind.DECIMAL: str if self._is_text else None,
+            Kind.DECIMAL: self._decimal,
             Kind.BYTES: bytes,
             Kind.DATE: date.isoformat if self._is_text else None,
             Kind.TIME: time.isoformat if self._is_text else None,
@@ -168,6 +172,15 @@ def _of_type(value: Any, wanted: type) -> Any:
     if not isinstance(value, wanted):
         raise TypeError(f"{value!r:.100} is no {wanted.__name__}")
     return value
+
+
+def _digits(value: Decimal) -> str:
+    return f"{value:f}"
+
+
+def _nested(value: Any) -> Any:
+    """Return lists in lists as they are, for a column of arrays with several dimensions."""
+    return value if isinstance(value, list) else json_text(value)
 
 
 def _wall(value: datetime, zone: tzinfo) -> datetime:

@@ -81,6 +81,10 @@ class Dialect:
         """Return the type of an array column: JSON, for databases without arrays."""
         return self.types[Kind.JSON]
 
+    def reading(self, column: Column) -> str:
+        """Return the expression that a source selects for a column of a table."""
+        return self.identifier(column.name)
+
     def instant(self, column: str) -> str:
         """Return an expression for a timestamp column that sorts rows by time."""
         return column

@@ -8,6 +8,8 @@ from typing import ClassVar
 from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
 from moldau.connectors.jdbc.dialects.base import Dialect
 
+_DATED = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ})
+
 
 class DuckDb(Dialect):
     """DuckDB's types and SQL."""
@@ -36,6 +38,18 @@ class DuckDb(Dialect):
     def array(self, column: ColumnType) -> str:
         assert column.element is not None
         return f"{self.type_name(column.element)}[]"
+
+    def reading(self, column: Column) -> str:
+        """Cast what the driver would change: an interval's month would be 30 days, and the date
+        infinity the last day of Python."""
+        name = super().reading(column)
+        if column.type.kind in _DATED:
+            text = self.literal(f"column {column.name}: infinity is no date; select it as text")
+            return f"CASE WHEN isinf({name}) THEN error({text}) ELSE {name} END AS {name}"
+        if not column.type.is_cast:
+            return name
+        kind = "JSON" if column.type.kind is Kind.JSON else "VARCHAR"
+        return f"CAST({name} AS {kind}) AS {name}"
 
     def literal(self, value: object) -> str:
         if isinstance(value, bytes):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from moldau.connectors.jdbc.columns import Kind
+from moldau.connectors.jdbc.columns import Column, Kind
 from moldau.connectors.jdbc.dialects.base import Dialect
 
 
@@ -42,6 +42,11 @@ class MySql(Dialect):
     def session(self, zone: str) -> tuple[str, ...]:
         """Set the time zone; UTC as an offset, because a server may have no zone names loaded."""
         return (f"SET time_zone = {self.literal('+00:00' if zone == 'UTC' else zone)}",)
+
+    def reading(self, column: Column) -> str:
+        """Read a FLOAT as a DOUBLE, because the server sends only six digits of a FLOAT."""
+        name = super().reading(column)
+        return f"({name} + 0e0) AS {name}" if column.type.is_cast else name
 
     def on_conflict(self, key: Sequence[str], columns: Sequence[str]) -> str:
         """Use VALUES(column), which both MySQL and MariaDB support."""
