@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.connect.config.infos import ConfigInfos
-from moldau.connect.plugins import PluginNotFound, validate
+from moldau.connect.plugins import PluginKind, PluginNotFound, validate
 from moldau.errors import ConfigError
 from tests.connect.plugins.installed import catalogue
 
@@ -40,6 +40,26 @@ def test_a_sound_config_has_no_errors_and_no_warnings() -> None:
     assert infos.errors == []
     assert infos.warnings == []
     assert infos.name == "TickSource"
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "connector.plugin.version",
+        "value.converter.plugin.version",
+        "header.converter.plugin.version",
+        "transforms.one.plugin.version",
+        "predicates.tick.plugin.version",
+    ],
+)
+def test_another_version_than_the_installed_one_is_refused(setting: str) -> None:
+    assert list(texts(validated(**{setting: "[0.0.1]"}))) == [setting]
+
+
+def test_the_installed_version_may_be_named() -> None:
+    (installed,) = [each for each in catalogue().all(PluginKind.CONNECTOR) if "Tick" in each.name]
+
+    assert texts(validated(connector__plugin__version=installed.version)) == {}
 
 
 def test_the_settings_of_all_parts_are_there() -> None:

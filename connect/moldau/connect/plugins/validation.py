@@ -82,6 +82,9 @@ class _Validation:
         shared = (SourceConfig if is_source else SinkConfig).read(self._props)
         own = type(connector).config_model.read(self._props)
         self._add(infos_of(shared))
+        self._check_version(
+            PluginKind.CONNECTOR, "connector.plugin.version", self._props.get("connector.class")
+        )
         self._transforms()
         self._predicates()
         self._add(infos_of(own))
@@ -171,8 +174,28 @@ class _Validation:
         class_info = ConfigInfo(prefix + "type", class_key, name, recommended)
         class_info.errors.extend([error] if error else [])
         version = self._props.get(prefix + "plugin.version")
-        self._add([class_info, ConfigInfo(prefix + "plugin.version", version_key, version)])
+        version_info = ConfigInfo(prefix + "plugin.version", version_key, version)
+        if plugin is not None:
+            version_info.errors.extend(self._version_errors(kind, prefix + "plugin.version", name))
+        self._add([class_info, version_info])
         return plugin
+
+    def _version_errors(self, kind: PluginKind, setting: str, name: str | None) -> list[str]:
+        """Return an error if `setting` names another version than the installed one."""
+        wanted = self._props.get(setting)
+        if wanted is None or name is None:
+            return []
+        installed = self._catalogue.find(kind, name).version
+        if wanted.strip().strip("[]") == installed:
+            return []
+        return [
+            f"Invalid value {wanted} for configuration {setting}: installed is {installed}, and a "
+            "worker has one version of a plugin; remove the setting, or install that version"
+        ]
+
+    def _check_version(self, kind: PluginKind, setting: str, name: str | None) -> None:
+        for error in self._version_errors(kind, setting, name):
+            self._infos.add_error(setting, error)
 
     def _find(
         self, kind: PluginKind, setting: str, name: str
@@ -185,11 +208,16 @@ class _Validation:
     def _converter(self, setting: str, kind: PluginKind) -> None:
         name = self._props.get(setting)
         if name is None:
+            if f"{setting}.plugin.version" in self._props:
+                self._infos.add_error(
+                    f"{setting}.plugin.version", f"{setting}.plugin.version needs {setting}"
+                )
             return
         plugin, error = self._find(kind, setting, name)
         if plugin is None:
             self._infos.add_error(setting, error or "")
             return
+        self._check_version(kind, f"{setting}.plugin.version", name)
         role = setting.partition(".")[0]
         given = {"converter.type": role, **with_prefix(self._props, setting + ".")}
         infos = infos_of(plugin.config_model.read(given), Placement(setting + "."))

@@ -16,6 +16,14 @@ from moldau.connect.config.warnings import unknown_keys
 from moldau.connect.herder.restarts import RestartPolicy
 from moldau.connect.storage.shell import TopicSpec
 from moldau.connect.task.settings import Config, truth, whole
+from moldau.connect.worker.kafka_settings import (
+    BUILT,
+    IGNORED,
+    IGNORED_PREFIXES,
+    REFUSED,
+    check_promises,
+    ignored_settings,
+)
 from moldau.connect.worker.placement import ISOLATIONS
 from moldau.errors import ConfigError
 
@@ -53,55 +61,6 @@ DISTRIBUTED: Final[Mapping[str, str]] = {
     "rebalance.timeout.ms": "60000",
     "connect.protocol": "sessioned",
 }
-OTHERS: Final = frozenset(
-    {
-        "access.control.allow.methods",
-        "access.control.allow.origin",
-        "admin.listeners",
-        "auto.include.jmx.reporter",
-        "client.dns.lookup",
-        "client.id",
-        "config.providers",
-        "connections.max.idle.ms",
-        "exactly.once.source.support",
-        "inter.worker.key.generation.algorithm",
-        "inter.worker.key.size",
-        "inter.worker.key.ttl.ms",
-        "inter.worker.signature.algorithm",
-        "inter.worker.verification.algorithms",
-        "listeners",
-        "metadata.max.age.ms",
-        "metadata.recovery.rebootstrap.trigger.ms",
-        "metadata.recovery.strategy",
-        "metric.reporters",
-        "metrics.num.samples",
-        "metrics.recording.level",
-        "metrics.sample.window.ms",
-        "offset.storage.file.filename",
-        "plugin.discovery",
-        "plugin.path",
-        "receive.buffer.bytes",
-        "reconnect.backoff.max.ms",
-        "reconnect.backoff.ms",
-        "request.timeout.ms",
-        "response.http.headers.config",
-        "rest.advertised.host.name",
-        "rest.advertised.listener",
-        "rest.advertised.port",
-        "rest.extension.classes",
-        "retry.backoff.max.ms",
-        "retry.backoff.ms",
-        "scheduled.rebalance.max.delay.ms",
-        "security.protocol",
-        "security.providers",
-        "send.buffer.bytes",
-        "socket.connection.setup.timeout.max.ms",
-        "socket.connection.setup.timeout.ms",
-        "worker.sync.timeout.ms",
-        "worker.unsync.backoff.ms",
-    }
-)
-"""More names of Kafka Connect's workers; those without an effect here are accepted too."""
 _OF_PARTS: Final = (
     "producer.",
     "consumer.",
@@ -113,11 +72,6 @@ _OF_PARTS: Final = (
     "config.storage.",
     "offset.storage.",
     "status.storage.",
-    "listeners.https.",
-    "admin.listeners.https.",
-    "metrics.context.",
-    "sasl.",
-    "ssl.",
 )
 _RESERVED: Final = frozenset({"cleanup.policy", "partitions", "replication.factor", "topic"})
 
@@ -137,6 +91,7 @@ def complete(given: Config, *, is_distributed: bool) -> dict[str, str]:
             setting="task.hosts.max",
             value=found["task.hosts.max"],
         )
+    check_promises(found)
     for name in (each for each in found if each in DEFAULTS or each in DISTRIBUTED):
         if name.endswith(".ms") and whole(found, name, 0) < 0:
             raise ConfigError("must be 0 or more", setting=name, value=found[name])
@@ -154,8 +109,10 @@ def _is_count(number: int) -> bool:
 
 
 def unknown_settings(given: Config) -> Iterator[Problem]:
-    """Yield a warning for each name that nothing reads."""
-    return unknown_keys(given, {*DEFAULTS, *DISTRIBUTED, *OTHERS}, _OF_PARTS)
+    """Yield a warning for each setting that has no effect, or a name that nothing reads."""
+    yield from ignored_settings(given)
+    known = {*DEFAULTS, *DISTRIBUTED, *BUILT, *IGNORED, *REFUSED}
+    yield from unknown_keys(given, known, (*_OF_PARTS, *IGNORED_PREFIXES))
 
 
 def restart_policy(worker: Config, connector: Config) -> RestartPolicy:
