@@ -26,6 +26,8 @@ from tests.peers.kafka_broker import kafka_broker as kafka_broker
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 CLUSTER = "org.apache.kafka.tools.ClusterTool"
+REASSIGN = "org.apache.kafka.tools.reassign.ReassignPartitionsCommand"
+CONFIGS = "kafka.admin.ConfigCommand"
 QUORUM = "org.apache.kafka.tools.MetadataQuorumCommand"
 
 
@@ -86,6 +88,28 @@ def test_the_quorum_is_described_by_the_leader_after_another(
         }
     finally:
         cluster.start(first)
+
+
+def test_controllers_describe_settings_and_list_reassignments(
+    kafka: ApacheKafka, cluster: Cluster
+) -> None:
+    servers = cluster.address_of(cluster.controller_ids[0])
+    at = ("--bootstrap-controller", servers)
+    told = run_tool(kafka, REASSIGN, *at, "--list")
+    assert "No partition reassignments found." in told
+    controller = str(cluster.controller_ids[0])
+    told = run_tool(
+        kafka, CONFIGS, *at, "--describe", "--all", "--entity-type", "brokers",
+        "--entity-name", controller,
+    )  # fmt: skip
+    assert f"node.id={controller} " in told
+    changing = ("--alter", "--entity-type", "brokers", "--entity-default")
+    told = run_tool(kafka, CONFIGS, *at, *changing, "--add-config", "log.retention.ms=77000")
+    assert "Completed updating default config for brokers" in told
+    told = run_tool(
+        kafka, CONFIGS, *at, "--describe", "--entity-type", "brokers", "--entity-default"
+    )
+    assert "log.retention.ms=77000" in told
 
 
 @pytest.mark.parametrize(("endpoint_type", "version"), [(1, 0), (1, 1), (1, 2), (2, 1), (3, 2)])

@@ -20,6 +20,8 @@ pytestmark = pytest.mark.real
 
 TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
+FEATURES = "org.apache.kafka.tools.FeatureCommand"
+PRODUCER_PERF = "org.apache.kafka.tools.ProducerPerformance"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
@@ -67,6 +69,24 @@ def test_kafka_topics(tool: Tools) -> None:
     assert "tool-topics" in tool(TOPICS, "--list").split()
     tool(TOPICS, "--delete", "--topic", "tool-topics")
     assert "tool-topics" not in tool(TOPICS, "--list").split()
+
+
+def test_kafka_features_goes_to_the_release_that_the_cluster_has(tool: Tools) -> None:
+    """The tool names kraft.version with every release, also at its present level."""
+    told = tool(FEATURES, "upgrade", "--release-version", "4.3")
+    assert "kraft.version was upgraded to 1." in told
+    assert "metadata.version was upgraded to 30." in told
+    unserved = [f"--feature={name}.version=0" for name in ("share", "streams", "transaction")]
+    assert "share.version was downgraded to 0." in tool(FEATURES, "downgrade", *unserved)
+
+
+def test_a_transactional_producer_ends_at_once_with_the_reason(tool: Tools) -> None:
+    with pytest.raises(RuntimeError, match="this broker has no transactions yet") as raised:
+        tool(
+            *(PRODUCER_PERF, "--topic", "tool-tx", "--num-records", "1", "--record-size", "1"),
+            *("--throughput", "-1", "--transactional-id", "tx", "--transaction-duration-ms", "9"),
+        )
+    assert "Could not find a coordinator with type TRANSACTION" in str(raised.value)
 
 
 def test_kafka_configs(tool: Tools) -> None:

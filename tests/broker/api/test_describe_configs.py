@@ -106,7 +106,9 @@ def test_synonyms_and_documentation_are_told_to_who_asks(broker: Administered) -
 
 def test_only_the_names_that_were_asked_for(broker: Administered) -> None:
     result = describe(broker, TOPIC, "orders", "nope", "retention.ms", "cleanup.policy")
-    assert {each.name for each in result.configs} == {"retention.ms", "cleanup.policy"}
+    assert [each.name for each in result.configs] == ["retention.ms", "cleanup.policy"]
+    result = describe(broker, TOPIC, "orders", "cleanup.policy", "retention.ms", "cleanup.policy")
+    assert [each.name for each in result.configs] == ["cleanup.policy", "retention.ms"]
     nothing = DescribeConfigsResource(
         resource_type=TOPIC, resource_name="orders", configuration_keys=[]
     )

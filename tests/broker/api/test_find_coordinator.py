@@ -71,7 +71,7 @@ def test_a_client_hears_the_address_of_its_own_listener() -> None:
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (1, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (1, ErrorCode.UNSUPPORTED_VERSION),
         (2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (3, ErrorCode.INVALID_REQUEST),
         (-1, ErrorCode.INVALID_REQUEST),
@@ -88,6 +88,23 @@ def test_there_are_no_other_coordinators_yet(version: int, key_type: int, code: 
     assert found == [("a", -1, "", -1), ("b", -1, "", -1)]
     assert {each.error_code for each in answer.coordinators} == {code}
     assert at.channel.asked == []
+
+
+@pytest.mark.parametrize("version", range(1, 7))
+def test_a_transactional_producer_is_told_for_good_that_there_are_no_transactions(
+    version: int,
+) -> None:
+    """librdkafka ends at once by one code alone, and asks in versions before 4."""
+    if version < 4:
+        request = FindCoordinatorRequest(key_type=1, key="tx")
+    else:
+        request = FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"])
+    answer = Administered().ask(request, FindCoordinatorResponse, version)
+    found = answer if version < 4 else answer.coordinators[0]
+    codes = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION)
+    assert found.error_code == codes[version >= 4]
+    assert not ErrorCode(found.error_code).retriable
+    assert "no transactions yet" in (found.error_message or "")
 
 
 def test_who_asks_for_nothing_makes_nothing() -> None:

@@ -339,3 +339,19 @@ def test_what_cannot_be_created_is_in_the_log_and_may_be_asked_for_again() -> No
     assert len(administered.lines) == 2
     assert len(administered.channel.asked) == 2
     assert administered.node.topics_in_creation == set()
+
+
+def test_what_the_brokers_file_does_not_say_is_left_to_the_controller() -> None:
+    """With the broker's defaults in the request, those of the controller's file never counted."""
+    cases = (
+        (Administered(1), (-1, -1)),
+        (Administered(1, num__partitions="3"), (3, -1)),
+        (Administered(1, default__replication__factor="2"), (-1, 2)),
+    )
+    for administered, asked in cases:
+        request = MetadataRequest(topics=[MetadataRequestTopic(name="new")])
+        administered.ask(request, MetadataResponse, 12)
+        (made,) = administered.channel.asked
+        assert isinstance(made, CreateTopicsRequest)
+        (topic_,) = made.topics
+        assert (topic_.num_partitions, topic_.replication_factor) == asked

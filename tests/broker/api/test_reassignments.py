@@ -36,6 +36,13 @@ def broker() -> Administered:
     return administered
 
 
+def test_the_timeout_of_a_list_is_ignored_as_by_kafka(broker: Administered) -> None:
+    request = ListPartitionReassignmentsRequest(topics=None, timeout_ms=0)
+    response = broker.ask(request, ListPartitionReassignmentsResponse)
+    assert response.error_code == 0
+    assert [each.name for each in response.topics] == ["orders", "users"]
+
+
 def listed(broker: Administered, topics: dict[str, list[int]] | None) -> Told:
     request = ListPartitionReassignmentsRequest(
         topics=None

@@ -23,9 +23,6 @@ NEW = {
     "metadata.version": 30,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
-    "share.version": 1,
-    "streams.version": 1,
-    "transaction.version": 2,
 }
 
 
@@ -81,7 +78,9 @@ def test_the_birth_is_one_transaction_and_happens_once() -> None:
         ("nope", 1, 1, 95),
         ("transaction.version", 1, 2, 0),
         ("kraft.version", 2, 1, 95),
-        ("kraft.version", 0, 2, 95),
+        ("kraft.version", 1, 1, 95),
+        ("kraft.version", 0, 1, 0),
+        ("kraft.version", 0, 2, 0),
         ("eligible.leader.replicas.version", 0, 2, 0),
         ("share.version", 0, 3, 0),
     ],
@@ -91,6 +90,27 @@ def test_what_kafka_answers_to_one_update(name: str, level: int, kind: int, code
     answer = update(cluster, (name, level, kind))
     assert answer.error_code == code
     assert cluster.image.features.level_of(name) == (level if not code else NEW.get(name, 0))
+
+
+def test_a_release_names_kraft_version_at_its_present_level() -> None:
+    """As `kafka-features upgrade --release-version` does: it is no update, and no record."""
+    cluster = Cluster(1)
+    before = len(cluster.log)
+    answer = update(
+        cluster,
+        ("kraft.version", 0, 1),
+        ("group.version", 1, 1),
+        ("share.version", 1, 1),
+        version=1,
+    )
+    assert [(each.feature, each.error_code) for each in answer.results] == [
+        ("kraft.version", 0),
+        ("group.version", 0),
+        ("share.version", 0),
+    ]
+    names = {getattr(each, "name", "") for each in cluster.log[before:]}
+    assert "share.version" in names
+    assert "kraft.version" not in names
 
 
 def test_one_that_cannot_move_stops_the_others() -> None:
@@ -118,11 +138,7 @@ def test_names_of_metadata_versions() -> None:
     assert metadata_version_level("4.0-IV1") == 23
     assert metadata_version_level("4.0") == 25
     assert metadata_version_level("9.9") is None
-    assert default_levels(24) == {
-        "metadata.version": 24,
-        "group.version": 1,
-        "transaction.version": 2,
-    }
+    assert default_levels(24) == {"metadata.version": 24, "group.version": 1}
 
 
 def test_a_level_that_cannot_be_is_refused_before_there_is_a_cluster() -> None:

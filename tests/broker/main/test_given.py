@@ -296,6 +296,25 @@ def test_a_cluster_may_have_any_name_and_a_disk_that_is_added_gets_it(tmp_path: 
 
 
 @pytest.mark.parametrize(
+    "arguments",
+    [
+        (
+            *("-f", "kraft.version=0", "--set", "controller.quorum.voters=1@localhost:9093"),
+            *("--set", "controller.quorum.bootstrap.servers="),
+        ),
+        ("-f", "kraft.version=1"),
+    ],
+)
+def test_kraft_version_may_be_said_as_the_voters_have_it(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    place = ("--data", str(tmp_path / "d"))
+    code, out, err = command("storage", "format", *place, *arguments, home=tmp_path)
+    assert (code, err) == (Exit.DONE, "")
+    assert "formatted" in out
+
+
+@pytest.mark.parametrize(
     ("arguments", "said"),
     [
         (("-t", ""), "'' is no cluster id; `moldau storage random-uuid` makes one"),
@@ -304,7 +323,15 @@ def test_a_cluster_may_have_any_name_and_a_disk_that_is_added_gets_it(tmp_path: 
         (("-t", "\u00fc" * 16_384), "of 16384 characters is too long"),
         (("-r", "2.8"), "no release 2.8"),
         (("-f", "group.version"), "give NAME=LEVEL"),
-        (("-f", "kraft.version=0"), "give NAME=LEVEL"),
+        (("-f", "kraft.version=0"), "name the voters in controller.quorum.voters"),
+        (("-f", "kraft.version=2"), "kraft.version is 0 or 1"),
+        (
+            (
+                *("-f", "kraft.version=1", "--set", "controller.quorum.voters=1@localhost:9093"),
+                *("--set", "controller.quorum.bootstrap.servers="),
+            ),
+            "controller.quorum.voters has kraft.version=0",
+        ),
         (("-f", "group.version=9"), "cannot start at that level"),
         (("-s", "-N"), "exclude each other"),
         (

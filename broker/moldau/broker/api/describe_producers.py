@@ -22,7 +22,7 @@ _NO_OFFSET: Final = -1
 
 
 def serve(node: Node, request: ApiRequest) -> None:
-    """Answer for the partitions that this broker leads."""
+    """Answer for the partitions that this broker leads or follows: an operator compares them."""
     message = cast(DescribeProducersRequest, request.decode())
     topics = [
         TopicResponse(
@@ -37,7 +37,7 @@ def serve(node: Node, request: ApiRequest) -> None:
 def _describe(node: Node, topic: str, index: int) -> PartitionResponse:
     try:
         check_topic_name(topic)
-        partition = node.replicas.partition(topic, index)
+        partition = node.replicas.readable(topic, index)
     except KafkaError as error:
         refusal = told(node, topic, index, error)
         return PartitionResponse(

@@ -1,7 +1,7 @@
 """InitProducerId: give an idempotent producer its id.
 
-A transactional id needs a transaction coordinator, and this node has none. Such a request gets the
-error of a coordinator that is not available, and the client tries again.
+A transactional id needs a transaction coordinator, and this node has none. Such a request gets an
+error that ends the producer at once (`transactions`).
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from typing import cast
 
 from moldau.broker.api.node import Node
 from moldau.broker.api.request import ApiRequest
+from moldau.broker.api.transactions import no_transactions
 from moldau.broker.settings import transaction
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import (
@@ -58,7 +59,7 @@ def _check(node: Node, message: InitProducerIdRequest) -> None:
                 timeout_ms=message.transaction_timeout_ms,
                 longest_ms=longest_ms,
             )
-        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        raise no_transactions()
 
 
 def _refusal(error: KafkaError) -> InitProducerIdResponse:

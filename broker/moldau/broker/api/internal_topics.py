@@ -10,11 +10,13 @@ from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.settings import creation, offset, share, transaction
+from moldau.config import SourceKind
 from moldau.protocol.messages.create_topics import CreatableTopic, CreatableTopicConfig
 
 if TYPE_CHECKING:
-    from moldau.config import Settings
+    from moldau.config import Setting, Settings
 
+_UNSAID: Final = -1
 OFFSETS_TOPIC: Final = "__consumer_offsets"
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 SHARE_STATE_TOPIC: Final = "__share_group_state"
@@ -42,7 +44,18 @@ _Shape: TypeAlias = "tuple[int, int, Mapping[str, str]]"
 
 
 def _of_users(settings: Settings) -> _Shape:
-    return settings[creation.num_partitions], settings[creation.default_replication_factor], {}
+    """Return what this broker's own settings say. What they do not say is left to the controller's
+    (KIP-464): the cluster has one default, and not one for each broker that a client may ask."""
+    return (
+        _said(settings, creation.num_partitions),
+        _said(settings, creation.default_replication_factor),
+        {},
+    )
+
+
+def _said(settings: Settings, setting: Setting[int]) -> int:
+    is_default = settings.source(setting).kind is SourceKind.DEFAULT
+    return _UNSAID if is_default else settings[setting]
 
 
 def _of_offsets(settings: Settings) -> _Shape:

@@ -14,7 +14,7 @@ from typing import Any, Final, TypeAlias
 from moldau.broker.controller import config_changes, registration, topic_deletion
 from moldau.broker.controller.directory_assignment import assign_replicas_to_dirs
 from moldau.broker.controller.elections import elect_leaders
-from moldau.broker.controller.feature_updates import update_features
+from moldau.broker.controller.feature_updates import Asked, update_features
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.isr_changes import alter_partition
 from moldau.broker.controller.liveness import Liveness
@@ -146,8 +146,8 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ListConfigResourcesRequest: lambda at, request, context, _: Outcome(
         (), config_changes.list_config_resources(at.image, request, context.version)
     ),
-    UpdateFeaturesRequest: lambda at, request, context, _: update_features(
-        at.image, at.rules, request, context.version
+    UpdateFeaturesRequest: lambda at, request, context, inputs: update_features(
+        at.image, at.rules, request, Asked(context.version, inputs.kraft_version)
     ),
     ElectLeadersRequest: lambda at, request, _, __: elect_leaders(at.image, at.rules, request),
     AllocateProducerIdsRequest: lambda at, request, _, __: allocate_producer_ids(at.image, request),

@@ -9,7 +9,7 @@ written records cannot be changed.
 from __future__ import annotations
 
 from enum import IntEnum
-from typing import Final
+from typing import Final, NamedTuple
 
 from moldau.broker.controller.configs import ALL_BROKERS
 from moldau.broker.controller.elections import MIN_ISR
@@ -48,12 +48,26 @@ class UpgradeType(IntEnum):
     UNSAFE_DOWNGRADE = 3
 
 
+class Asked(NamedTuple):
+    """What else decides about a request: its version, as old ones encode downgrades differently,
+    and the level of the quorum's own protocol."""
+
+    version: int
+    kraft_version: int = 0
+
+
 def update_features(
-    image: Image, rules: Rules, request: UpdateFeaturesRequest, version: int
+    image: Image, rules: Rules, request: UpdateFeaturesRequest, asked: Asked
 ) -> Outcome[UpdateFeaturesResponse]:
-    """Update the levels. `version` is the request's version: old versions encode downgrades
-    differently."""
-    updates = {each.feature: each for each in request.feature_updates}
+    """Update the levels. kraft.version may be named at its present level, as `kafka-features` does
+    with every release."""
+    version = asked.version
+    named = {each.feature: each for each in request.feature_updates}
+    updates = {
+        name: each
+        for name, each in named.items()
+        if (name, each.max_version_level) != (KRAFT_VERSION, asked.kraft_version)
+    }
     levels = {**image.features.levels}
     levels.update({each.feature: each.max_version_level for each in updates.values()})
     records: list[MetadataRecord] = []
@@ -74,7 +88,7 @@ def update_features(
     if version <= _RESULTS_UNTIL:
         results = [
             UpdatableFeatureResult(feature=name, error_code=0, error_message=ErrorCode.NONE.name)
-            for name in updates
+            for name in named
         ]
     return Outcome(
         () if request.validate_only else tuple(records),
@@ -102,7 +116,11 @@ def _check(image: Image, rules: Rules, update: FeatureUpdateKey, upgrade_type: i
             update, f"this controller runs at levels {supported.lowest} to {supported.highest}"
         )
     if feature == KRAFT_VERSION:
-        raise _refusal(update, "the quorum's own protocol is not changed while it runs")
+        raise _refusal(
+            update,
+            "the quorum's own protocol is not changed while it runs; with voters in "
+            "controller.quorum.voters it is 0: name the other features one by one",
+        )
     _check_nodes(image, update)
     now = image.features.level_of(feature)
     if level >= now:

@@ -65,3 +65,5 @@ class DecisionInputs:
     random: Random
     open_files: OpenFiles | None = None
     """The open files of this process, for requests that create logs. None means no limit."""
+    kraft_version: int = 0
+    """The level of the quorum's own protocol, which no record of the metadata has."""

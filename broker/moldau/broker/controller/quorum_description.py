@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.broker.controller.topic_names import METADATA_TOPIC
 from moldau.broker.raft.leader import Progress
 from moldau.errors.codes import ErrorCode
+from moldau.ids import ZERO_UUID
 from moldau.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
     DescribeQuorumResponse,
@@ -59,13 +60,15 @@ def describe_quorum(
         return _response(
             (name, [_unknown(number) for number in numbers]) for name, numbers in asked
         )
-    response = _response([(METADATA_TOPIC, [_partition(view)])])
+    partition = _partition(view)
+    response = _response([(METADATA_TOPIC, [partition])])
     if version >= _DISKS_SINCE:
-        for voter, told in zip(
-            view.voters.voters, response.topics[0].partitions[0].current_voters, strict=True
-        ):
+        for voter, told in zip(view.voters.voters, partition.current_voters, strict=True):
             told.replica_directory_id = voter.directory_id
             response.nodes.append(_node(image, voter))
+    else:
+        for each in (*partition.current_voters, *partition.observers):
+            each.replica_directory_id = ZERO_UUID  # the version has no place for it
     return response
 
 

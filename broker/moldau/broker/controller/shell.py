@@ -264,6 +264,7 @@ class ActiveController:
             self._quorum.log_end_offset,
             self._runtime.random,
             self._runtime.files.open_files() if makes_logs else None,
+            self._quorum.voters.kraft_version,
         )
 
     def _monotonic_ms(self) -> int:

@@ -90,6 +90,7 @@ def _add_format_arguments(parser: ArgumentParser) -> None:
 def _format(arguments: Namespace, context: Context) -> int:
     from moldau.broker.controller.storage import format_storage
     from moldau.broker.server.storage import known_cluster, places_of, plan_of
+    from moldau.broker.settings.controller import controller_quorum_voters
     from moldau.config import sendable
     from moldau.ids import format_uuid, new_uuid
     from moldau.runtime.places import host_name
@@ -112,7 +113,7 @@ def _format(arguments: Namespace, context: Context) -> int:
     plan = plan_of(
         settings,
         cluster_id,
-        _bootstrap(arguments),
+        _bootstrap(arguments, is_static=bool(settings[controller_quorum_voters])),
         is_standalone=_is_standalone(arguments, settings),
         host_name=host_name(),
         first_voters=(arguments.initial_controllers or "").split(",")
@@ -149,7 +150,7 @@ def _warn_of_lost_metadata(plan: Plan, formatted: Sequence[str], err: TextIO) ->
         )
 
 
-def _bootstrap(arguments: Namespace) -> list[MetadataRecord]:
+def _bootstrap(arguments: Namespace, *, is_static: bool) -> list[MetadataRecord]:
     from moldau.broker.controller.bootstrap import bootstrap_records
     from moldau.broker.controller.levels import (
         KRAFT_VERSION,
@@ -168,10 +169,29 @@ def _bootstrap(arguments: Namespace) -> list[MetadataRecord]:
     levels: dict[str, int] = {}
     for text in arguments.feature:
         name, _, number = text.partition("=")
-        if not number.isascii() or not number.isdigit() or name == KRAFT_VERSION:
+        if not number.isascii() or not number.isdigit():
             raise UsageError(f"--feature {text}: give NAME=LEVEL of a feature")
-        levels[name] = int(number)
+        if name == KRAFT_VERSION:
+            _check_kraft_version(text, int(number), is_static=is_static)
+        else:
+            levels[name] = int(number)
     return bootstrap_records(level, levels)
+
+
+def _check_kraft_version(text: str, level: int, *, is_static: bool) -> None:
+    """Refuse a level that is not that of the voters: the quorum keeps it, and no record says it."""
+    if level == 0 and not is_static:
+        raise UsageError(
+            f"--feature {text}: voters in the log have kraft.version=1; name the voters in "
+            "controller.quorum.voters, or leave the option out"
+        )
+    if level == 1 and is_static:
+        raise UsageError(
+            f"--feature {text}: controller.quorum.voters has kraft.version=0; use --standalone or "
+            "--initial-controllers instead of that setting, or leave the option out"
+        )
+    if level not in (0, 1):
+        raise UsageError(f"--feature {text}: kraft.version is 0 or 1")
 
 
 def _is_standalone(arguments: Namespace, settings: Settings) -> bool:

@@ -34,6 +34,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 TICK_SECONDS: Final = 1.0
+"""The longest pause between two ticks of the controller. Quicker heartbeats make it shorter."""
 RETRY_SECONDS: Final = 0.1
 HAND_OVER_SECONDS: Final = 0.02
 """The pause between two heartbeats while other nodes take over this node's leaderships."""
@@ -91,10 +92,12 @@ class Membership:
         loop = asyncio.get_running_loop()
         beat_at = loop.time()
         while True:
-            await asyncio.sleep(TICK_SECONDS)
-            if loop.time() >= beat_at:
-                interval_ms = self._node.settings[broker_heartbeat_interval_ms]
-                beat_at = loop.time() + interval_ms / 1000 - TICK_SECONDS / 2
+            await asyncio.sleep(min(TICK_SECONDS, max(beat_at - loop.time(), 0)))
+            now = loop.time()
+            if now >= beat_at:
+                # Each at its own time: a late turn of the loop does not delay those after it.
+                interval = self._node.settings[broker_heartbeat_interval_ms] / 1000
+                beat_at = max(beat_at + interval, now)
                 # otherwise an earlier request still waits for a controller
                 if not self._turn.locked():
                     self.stay()
