@@ -37,6 +37,18 @@ _ADMIN: Final = "Topics, settings, cluster"
 _GROUPS: Final = "Groups"
 _FILES: Final = "Files"
 _NOT_YET: Final = "Not built yet"
+_NO_TRANSACTIONS: Final = (
+    "FindCoordinator for a transaction: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, from version 4 on "
+    "UNSUPPORTED_VERSION with a text, and no internal topic."
+)
+_NO_TRANSACTIONS_WHY: Final = "Transactions come later; these codes end a producer at once."
+_NOT_FINALIZED: Final = (
+    "A new cluster does not finalize transaction.version, share.version and streams.version."
+)
+_NOT_FINALIZED_WHY: Final = (
+    "What they stand for is not served yet. UpdateFeatures finalizes them, for brokers of Kafka "
+    "in the same cluster."
+)
 _TAIL: Final = "Bytes behind the batch, even fewer than a header has: INVALID_RECORD."
 _TAIL_WHY: Final = (
     "Kafka drops a short tail in silence and calls a long one corrupt; neither tells a client "
@@ -159,6 +171,11 @@ def _is_offset(difference: Difference) -> bool:
 def _is_smaller(difference: Difference) -> bool:
     is_known = isinstance(difference.kafka, int)
     return is_known and _is_offset(difference) and difference.ours < difference.kafka
+
+
+def _is_three_less(difference: Difference) -> bool:
+    """The three features have a record each."""
+    return _is_smaller(difference) and difference.kafka - difference.ours == 3
 
 
 def _is_later_api(difference: Difference) -> bool:
@@ -404,6 +421,38 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         paths=("finalized_features",),
         kafka=ABSENT,
         ours={"name": "kraft.version", "max_version_level": 1, "min_version_level": 1},
+    ),
+    *(
+        OnPurpose(
+            _NOT_FINALIZED,
+            _NOT_FINALIZED_WHY,
+            _ADMIN,
+            cases=("administration/*", "recorded_*"),
+            paths=("finalized_features",),
+            kafka={"name": name, "max_version_level": level, "min_version_level": level},
+            ours=ABSENT,
+        )
+        for name, level in (
+            ("share.version", 1),
+            ("streams.version", 1),
+            ("transaction.version", 2),
+        )
+    ),
+    *_rows(
+        _NOT_FINALIZED,
+        _NOT_FINALIZED_WHY,
+        _ADMIN,
+        ("files_*/files",),
+        ("metadata.FeatureLevelRecord 0", 6, 3),
+        ("files.bootstrap.checkpoint.FeatureLevelRecord 0", 6, 3),
+    ),
+    *_rows(
+        _NOT_FINALIZED,
+        _NOT_FINALIZED_WHY,
+        _ADMIN,
+        ("quorum/the quorum",),
+        ("topics.partitions.high_watermark", ANY, _is_three_less),
+        ("topics.partitions.current_voters.log_end_offset", ANY, _is_three_less),
     ),
     OnPurpose(
         "DescribeQuorum tells the directory ids of voters.",
@@ -731,31 +780,33 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ours=ABSENT,
     ),
     *_rows(
-        "FindCoordinator for a transaction: COORDINATOR_NOT_AVAILABLE, and no internal topic.",
-        "Transactions come later; clients wait and try again.",
+        _NO_TRANSACTIONS,
+        _NO_TRANSACTIONS_WHY,
         _NOT_YET,
         ("coordinators/a transaction",),
-        ("error_code", 0, 15),
+        ("error_code", 0, 53),
         ("node_id", 1, -1),
         ("host", "<host>", ""),
         ("port", "<port>", -1),
-        ("coordinators.error_code", 0, 15),
+        ("coordinators.error_code", 0, 35),
         ("coordinators.node_id", 1, -1),
         ("coordinators.host", "<host>", ""),
         ("coordinators.port", "<port>", -1),
         ("coordinators.error_message", "", WORDS),
     ),
     OnPurpose(
+        _NO_TRANSACTIONS,
+        _NO_TRANSACTIONS_WHY,
+        _NOT_YET,
+        cases=("coordinators/the first transaction",),
+        paths=("error_code",),
+        kafka=15,
+        ours=53,
+    ),
+    OnPurpose(
         "`listeners` and `listener.security.protocol.map` that are set at run time count from the "
         "next start of the broker on.",
         "Kafka opens and closes listeners at once; here they are bound at the start only.",
-        _NOT_YET,
-    ),
-    OnPurpose(
-        "The listeners of `controller.listener.names` serve DescribeCluster, DescribeQuorum, and "
-        "changes of voters and registrations. Settings, features and reassignments with "
-        "`--bootstrap-controller` are not served: give those tools `--bootstrap-server`.",
-        "Brokers pass on what is for controllers.",
         _NOT_YET,
     ),
     OnPurpose(
@@ -765,8 +816,8 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _NOT_YET,
     ),
     OnPurpose(
-        "InitProducerId and Produce with a transactional id: COORDINATOR_NOT_AVAILABLE.",
-        "Transactions come later; clients wait and try again.",
+        "InitProducerId with a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED.",
+        _NO_TRANSACTIONS_WHY,
         _NOT_YET,
     ),
 )

@@ -130,7 +130,7 @@ ORDERS: Final = (
     ),
     _of(
         f"results[resource_type=4,resource_name=*1].{_CONFIGS}",
-        are("node.id", "log.segment.bytes", "log.retention.ms", "ssl.key.password", "a.plugins"),
+        are("log.retention.ms", "log.segment.bytes", "a.plugins", "node.id", "ssl.key.password"),
         "administration/* DescribeConfigsRequest",
     ),
     _of("groups", by_name, "group_members/list *", "group_offsets/list what is left"),
