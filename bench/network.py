@@ -95,6 +95,10 @@ class Echo:
         self._slice_bytes = slice_bytes
         self._position = 0
 
+    @property
+    def throttle(self) -> None:
+        """There are no quotas."""
+
     def opened(self, connection: Connection) -> None:
         """Do nothing: there is no state for a connection."""
 

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 import moldau.client
-import moldau.connect.herder
 import moldau.link.settings
+from moldau.connect import herder
 from moldau.connect.worker.kafka_settings import BUILT, REFUSED
 from moldau.connect.worker.settings import DEFAULTS, DISTRIBUTED, complete, unknown_settings
 from moldau.errors import ConfigError
@@ -83,7 +83,7 @@ def test_each_setting_of_kafka_is_built_or_refused_or_warned_of(name: str) -> No
 @cache
 def names_in_sources() -> set[str]:
     """The names of settings that the code of workers and clients reads."""
-    folder = Path(moldau.connect.herder.__file__).parent.parent
+    folder = Path(herder.__file__).parent.parent
     platform = [Path(moldau.link.settings.__file__).parent, Path(moldau.client.__file__).parent]
     files = [file for each in (folder, *platform) for file in each.rglob("*.py")]
     texts = [
