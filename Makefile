@@ -84,6 +84,12 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 test: venv ## the tests that find bugs in the code; make test ARGS="-k name"
 	$(PYTEST) -m "not deep" $(ARGS)
 
+# The same in a venv of its own, on the newest Python that this machine has.
+.PHONY: test-newest
+test-newest: venv ## make test on the newest Python of this machine, if it is newer than the .venv's
+	@newest=$$($(BIN)/python -m tests.newest_python); test -z "$$newest" || { \
+	  echo "again, on $$newest"; $(MAKE) --no-print-directory test VENV=$(VENV)/newest PYTHON=$$newest; }
+
 # Half of a deep test is waiting for another process.
 DEEP_WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')
 DEEP_PYTEST = $(PYTEST) -n $(DEEP_WORKERS)

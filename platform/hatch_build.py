@@ -18,6 +18,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,6 @@ from hatchling.builders.hooks.plugin.interface import BuildHookInterface
 
 PACKAGE = Path("moldau/records")
 MODULE = "moldau.records._speed"
-SUFFIXES = (".so", ".pyd")
 REASON_MAX = 120
 
 
@@ -75,9 +75,8 @@ class KernelBuildHook(BuildHookInterface):
         package = Path(self.root) / PACKAGE
         is_editable = version == "editable"
         if is_editable:  # what an earlier build left would hide that this one has none
-            for stale in package.glob("_speed.*"):
-                if stale.suffix in SUFFIXES:
-                    stale.unlink()
+            for suffix in EXTENSION_SUFFIXES:  # those that this Python would import
+                (package / f"_speed{suffix}").unlink(missing_ok=True)
         self._folder = Path(tempfile.mkdtemp(prefix="moldau-kernel-"))
         built = self._try_to_compile(package / "_speed.pyx")
         if built is None:

@@ -5,11 +5,12 @@ from __future__ import annotations
 import shutil
 import sys
 import zipfile
+from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 
 import pytest
 
-from tests.wheels import build_wheel, needs_uv
+from tests.wheels import ROOT, build_wheel, needs_uv, run_uv
 
 
 def wheel(folder: Path, **environment: str) -> tuple[str, bool, str]:
@@ -45,3 +46,22 @@ def test_with_a_compiler_the_wheel_has_the_kernel_and_a_platform(tmp_path: Path)
     tag, has_kernel, _ = wheel(tmp_path, MOLDAU_PURE="0")
     assert has_kernel
     assert tag.startswith(f"cp3{sys.version_info.minor}-cp3{sys.version_info.minor}-")
+
+
+@pytest.mark.slow
+@pytest.mark.real
+@needs_uv
+def test_an_editable_installation_replaces_no_kernel_of_another_python(tmp_path: Path) -> None:
+    source = tmp_path / "platform"
+    ignored = shutil.ignore_patterns("*.so", "__pycache__")
+    shutil.copytree(ROOT / "platform", source, ignore=ignored)
+    records = source / "moldau" / "records"
+    (own, other) = (records / f"_speed{suffix}" for suffix in (EXTENSION_SUFFIXES[0], ".cp399.so"))
+    for each in (own, other):
+        each.touch()
+    where = ("-p", sys.executable, "--target", tmp_path / "installed")
+
+    run_uv("pip", "install", "-q", "--no-deps", *where, "-e", source, MOLDAU_PURE="1")
+
+    assert not own.exists(), "it would hide that this installation is pure"
+    assert other.exists()

@@ -7,7 +7,6 @@ import errno
 import socket
 import ssl
 import subprocess
-import sys
 from collections.abc import Sequence
 from contextlib import AsyncExitStack
 from functools import partial
@@ -18,6 +17,7 @@ import pytest
 
 from moldau.runtime import Runtime
 from moldau.runtime.names import Found, bound, is_address, look_up, plain_address
+from tests.programs import FORKING
 from tests.runtime.arena import HOST, REAL_ARENAS, play
 from tests.runtime.test_tls import certificate as certificate
 
@@ -259,7 +259,7 @@ threaded.close()
 
 def test_a_process_that_looks_names_up_and_listens_can_be_forked(arena: str) -> None:
     done = subprocess.run(  # noqa: S603 (fixed arguments)
-        [sys.executable, "-c", FORKS, arena],
+        [*FORKING, "-c", FORKS, arena],
         capture_output=True,
         text=True,
         timeout=60,

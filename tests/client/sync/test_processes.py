@@ -6,7 +6,6 @@ import asyncio
 import pickle
 import socket
 import subprocess
-import sys
 import textwrap
 import threading
 from collections.abc import Iterator
@@ -27,6 +26,7 @@ from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
 from tests.client.sync.test_producer import read
+from tests.programs import FORKING
 
 WITHOUT_UVLOOP = "import sys; sys.modules['uvloop'] = None\n"
 
@@ -66,7 +66,7 @@ def run(program: str, *arguments: str) -> str:
 def run_any(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Runs a program to its end."""
     return subprocess.run(  # noqa: S603
-        [sys.executable, "-c", textwrap.dedent(program), *arguments],
+        [*FORKING, "-c", textwrap.dedent(program), *arguments],
         capture_output=True,
         text=True,
         timeout=120,
@@ -77,7 +77,7 @@ def run_any(program: str, *arguments: str) -> subprocess.CompletedProcess[str]:
 def begin(program: str, *arguments: str) -> subprocess.Popen[str]:
     """Runs a program that is talked to."""
     return subprocess.Popen(  # noqa: S603
-        [sys.executable, "-c", program, *arguments],
+        [*FORKING, "-c", program, *arguments],
         text=True,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -386,7 +386,7 @@ def test_a_process_of_multiprocessing_that_ends_without_closing_delivers_first(
         """)
     )
     done = subprocess.run(  # noqa: S603
-        [sys.executable, str(program), bootstrap, topic, method],
+        [*FORKING, str(program), bootstrap, topic, method],
         capture_output=True,
         text=True,
         timeout=120,
@@ -628,7 +628,7 @@ def test_typed_avro_goes_to_other_processes_by_configurations(
         """)
     )
     done = subprocess.run(  # noqa: S603
-        [sys.executable, str(program), bootstrap, topic, registry.url, method, kind],
+        [*FORKING, str(program), bootstrap, topic, registry.url, method, kind],
         capture_output=True,
         text=True,
         timeout=120,

@@ -87,7 +87,9 @@ class Method:
 def public_methods(client: type[Any]) -> Iterator[Method]:
     """In the order of the source, the bases' first."""
     seen = set()
-    for owner in reversed(client.__mro__[:-1]):
+    for owner in reversed(client.__mro__):
+        if not owner.__module__.startswith("moldau."):
+            continue  # `object`, and `Generic`, which is of C from Python 3.12 on
         module = sys.modules[owner.__module__]
         tree = ast.parse(textwrap.dedent(inspect.getsource(owner)))
         assert isinstance(tree.body[0], ast.ClassDef)
