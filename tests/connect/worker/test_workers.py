@@ -141,3 +141,20 @@ def test_the_tasks_of_a_killed_worker_wait_for_it(scene: Scene, tmp_path: Path) 
         wait_for_shares(first, names, [2, 2])
         assert len(audit.starts()) == before + 2, "those of the other worker stayed"
     audit.check()
+
+
+def test_a_worker_learns_of_a_new_connector_before_its_next_heartbeat(
+    scene: Scene, tmp_path: Path
+) -> None:
+    rare = {"session.timeout.ms": "90000", "heartbeat.interval.ms": "30000"}
+    names = [f"{scene.name}-{number}" for number in range(4)]
+    with ExitStack() as stack:
+        first = stack.enter_context(scene.worker(**rare))
+        first.create(names[0], numbers(scene.name, 1))
+        first.wait_for(names[0], "RUNNING", "RUNNING")
+        second = stack.enter_context(scene.worker(**rare))
+        for name in names[1:]:
+            second.create(name, numbers(scene.name, 1))
+            wait_until(lambda name=name: second.states(name) == ["RUNNING"] * 2, f"{name} runs", 25)
+        wait_until(lambda: len(owners(first, *names)) == 2, "both have tasks", 25)
+        assert second.stop() == 0

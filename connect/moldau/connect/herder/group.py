@@ -124,9 +124,13 @@ class GroupMembership(Membership):
                     await self._settled.wait()
 
     def on_configs_changed(self) -> None:
-        """Begin a round, at the leader, if connectors or tasks were added or removed."""
-        if self._is_leader and assigned_alone(self._configs.image) != self._shared:
-            self._shared = assigned_alone(self._configs.image)
+        """Join again if connectors or tasks were added or removed. Every worker does: another one
+        would hear of the round only from its next heartbeat, seconds later."""
+        if self._leader_url is None:
+            return  # a round is on, and its assignment is made from these configs
+        configured = assigned_alone(self._configs.image)
+        if configured != self._shared:
+            self._shared = configured
             self._rejoin_later(0, "connectors or tasks have changed")
 
     def _rejoin_later(self, delay_ms: int, why: str, after: Assignment = EMPTY) -> None:
@@ -208,6 +212,8 @@ class GroupMembership(Membership):
         self._leader_url = share.leader_url
         if assigned.is_leader:
             self._led_generation = assigned.generation
+        elif self._configs.log.position <= share.config_offset:
+            self._shared = assigned_alone(self._configs.image)
         if VERSIONS[assigned.protocol] == 0:
             self._mine = share.assigned
         else:
