@@ -333,10 +333,14 @@ def test_a_name_may_hold_a_slash(worker: Worker, name: str) -> None:
 
 
 def test_levels_of_loggers_are_read_and_set(worker: Worker) -> None:
-    path = "/admin/loggers/moldau.connect.herder"
+    above, path = "/admin/loggers/moldau.connect", "/admin/loggers/moldau.connect.herder"
     assert worker.ask("PUT", path, {"level": "debug"})[1] == ["moldau.connect.herder"]
     assert worker.ask("GET", path)[1]["level"] == "DEBUG"
     assert worker.ask("PUT", f"{path}?scope=cluster", {"level": "INFO"})[0] == 204
+    wait_until(lambda: worker.ask("GET", path)[1]["level"] == "INFO", "it went through the topic")
+    assert path.rpartition("/")[2] in worker.ask("PUT", above, {"level": "WARN"})[1]
+    assert worker.ask("GET", path)[1]["level"] == "WARN"
+    assert worker.ask("PUT", f"{above}?scope=cluster", {"level": "INFO"})[0] == 204
     wait_until(lambda: worker.ask("GET", path)[1]["level"] == "INFO", "it went through the topic")
     refused(worker.ask("PUT", path, {"level": "LOUD"}), 404, "LOUD")
     refused(worker.ask("GET", "/admin/loggers/nobody"), 404, "nobody")

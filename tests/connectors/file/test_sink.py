@@ -15,7 +15,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.connect.api import ConnectError, DataError, RetriableError, Schema
-from moldau.connect.data import INT64, OPTIONAL_STRING
+from moldau.connect.data import FLOAT32, FLOAT64, INT64, OPTIONAL_STRING
+from moldau.connectors.file.formats import java_text
 from moldau.connectors.file.naming import DRAFTS, Range, range_of
 from moldau.connectors.file.sink import (
     FileStreamSinkConnector,
@@ -70,6 +71,24 @@ def test_one_file_gets_a_line_a_record_as_javas_sink_writes_it(tmp_path: Path) -
     assert shown.splitlines() == [
         "text", "7", "true", "null", "{a=[1, null]}", "Struct{id=1,name=x}", "raw",
     ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (1e10, "1.0E10"),
+        (0.1, "0.1"),
+        (1e-5, "1.0E-5"),
+        (100.0, "100.0"),
+        (float("-inf"), "-Infinity"),
+        ([1e7, None], "[1.0E7, null]"),
+        ({"a": 1e7}, "{a=1.0E7}"),
+        (struct(Schema.struct({"f": FLOAT32, "d": FLOAT64}), 16777216.0, 1e7),
+         "Struct{f=1.6777216E7,d=1.0E7}"),
+    ],
+)  # fmt: skip
+def test_doubles_are_written_as_java_writes_them(value: object, text: str) -> None:
+    assert java_text(value) == text
 
 
 def test_files_roll_by_records_and_are_named_by_offsets(tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from moldau.connect.api import ConnectError, DataError, RetriableError, SourceRe
 from moldau.connectors.file.lines import LineSplitter, QuoteJoiner
 from moldau.connectors.file.source import FileStreamSourceConnector, FileStreamSourceTask
 from moldau.connectors.file.storage import LocalStorage
+from moldau.connectors.pace import Pace
 from moldau.errors import ConfigError
 from tests.connectors.contexts import Offsets, SourceContext, VirtualPace
 
@@ -56,6 +57,25 @@ def test_a_growing_file_is_followed_line_by_line(tmp_path: Path) -> None:
     assert texts(second) == ["half"]
     assert first[0].source_partition == {"filename": str(path)}
     assert [(record.source_offset or {})["position"] for record in first] == [4, 9]
+
+
+@pytest.mark.parametrize("format_", ["lines", "jsonl"])
+def test_records_carry_the_time_of_reading(tmp_path: Path, format_: str) -> None:
+    path = tmp_path / "log"
+    path.write_bytes(b'{"a": 1}\n{"a": 2}\n')
+    task = started(file=str(path), format=format_)
+    before = Pace().wall_ms()
+
+    stamps = [record.timestamp for record in drained(task)]
+    task.stop()
+
+    assert len(stamps) == 2
+    assert all(stamp is not None and before <= stamp <= Pace().wall_ms() for stamp in stamps)
+
+
+def test_an_empty_topic_is_refused() -> None:
+    with pytest.raises(ConfigError, match="topic"):
+        started(file="a", topic="")
 
 
 def test_plain_lines_come_as_values_and_bad_ones_one_by_one(tmp_path: Path) -> None:

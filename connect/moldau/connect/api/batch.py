@@ -75,7 +75,8 @@ class SourceValues(Sequence[SourceRecord]):
     """Records without keys, of one topic and one source partition, whose values have one schema.
 
     `offsets` is called when single records are made and returns one offset a record. `last_offset`
-    is the offset of the last record.
+    is the offset of the last record. `timestamp`: the milliseconds since 1970 of all records; None
+    leaves it to the producer.
     """
 
     topic: str
@@ -84,6 +85,7 @@ class SourceValues(Sequence[SourceRecord]):
     values: Sequence[Any]
     offsets: Callable[[], Sequence[Offset]]
     last_offset: Offset
+    timestamp: int | None = None
     _made: list[SourceRecord] | None = field(default=None, repr=False)
 
     def records(self) -> list[SourceRecord]:
@@ -91,7 +93,17 @@ class SourceValues(Sequence[SourceRecord]):
         if self._made is None:
             partition: Any = self.source_partition
             self._made = [
-                SourceRecord(partition, offset, self.topic, None, None, None, self.schema, value)
+                SourceRecord(
+                    partition,
+                    offset,
+                    self.topic,
+                    None,
+                    None,
+                    None,
+                    self.schema,
+                    value,
+                    self.timestamp,
+                )
                 for offset, value in zip(self.offsets(), self.values, strict=True)
             ]
         return self._made

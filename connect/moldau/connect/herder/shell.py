@@ -36,7 +36,8 @@ from moldau.connect.worker.secrets import secret_values
 from moldau.connect.worker.settings import restart_policy
 from moldau.connect.worker.shell import Worker
 from moldau.errors import MoldauError
-from moldau.logging import Loggers
+from moldau.logging import Level, Loggers
+from moldau.logging.level import ROOT
 from moldau.runtime import Runtime
 
 What = str | TaskId
@@ -155,7 +156,16 @@ class Herder:
         levels, self.configs.image.levels = self.configs.image.levels, []
         for namespace, level in levels:
             with suppress(MoldauError, ValueError):
-                self.loggers.set_levels({namespace: parse_level(level)})
+                self.set_level(namespace, parse_level(level))
+
+    def set_level(self, namespace: str, level: Level) -> None:
+        """Set the level of a logger and of all beneath it, also of those with their own level."""
+        beneath = [
+            name
+            for name in self.loggers.levels()
+            if namespace == ROOT or name.startswith(f"{namespace}.")
+        ]
+        self.loggers.set_levels({**dict.fromkeys(beneath), namespace: level})
 
     def waits_for(self, what: What) -> str | None:
         """Return what a connector or task here waits for, without secrets; None for nothing."""

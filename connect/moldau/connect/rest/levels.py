@@ -62,7 +62,7 @@ class Levels:
             return empty()
         if scope != "worker":
             raise BadRequest(f"'scope' must be worker or cluster, not {scope}")
-        self._herder.loggers.set_levels({name: level})
+        self._herder.set_level(name, level)
         levels = self._herder.loggers.levels()
         beneath = [each for each in levels if each == name or each.startswith(f"{name}.")
                    or name == ROOT]  # fmt: skip

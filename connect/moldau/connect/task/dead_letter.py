@@ -15,9 +15,10 @@ from typing import Final
 
 from moldau.client import ConsumerRecord, KafkaError, OffsetAndMetadata, TopicPartition
 from moldau.client.sync import Delivery, Producer
-from moldau.connect.errors import ConnectError
+from moldau.connect.errors import ConnectError, DataError, RetriableError
 from moldau.connect.task.places import Places
 from moldau.connect.task.tolerance import ErrorCounts, Failure
+from moldau.errors import ConfigError
 
 PREFIX: Final = "__connect.errors."
 SETTLE_S: Final = 120.0
@@ -113,7 +114,6 @@ def context_headers(
 ) -> list[Header]:
     """Return the headers with Kafka Connect's names. All values are texts."""
     error = failure.error
-    kind = type(error)
     facts = {
         "topic": record.topic,
         "partition": record.partition,
@@ -122,8 +122,22 @@ def context_headers(
         "task.id": owner[1],
         "stage": failure.stage.value,
         "class.name": failure.plugin,
-        "exception.class.name": f"{kind.__module__}.{kind.__qualname__}",
+        "exception.class.name": _class_name(type(error)),
         "exception.message": str(error),
         "exception.stacktrace": "".join(format_exception(error)),
     }
     return [(PREFIX + name, str(value).encode()) for name, value in facts.items()]
+
+
+_JAVA_ERRORS: Final[Mapping[type[Exception], str]] = {
+    ConnectError: "org.apache.kafka.connect.errors.ConnectException",
+    DataError: "org.apache.kafka.connect.errors.DataException",
+    RetriableError: "org.apache.kafka.connect.errors.RetriableException",
+    ConfigError: "org.apache.kafka.common.config.ConfigException",
+}
+
+
+def _class_name(kind: type[Exception]) -> str:
+    """Return the name of Java's class for an error, by which tools tell errors apart; the Python
+    class's own name if Java has none."""
+    return _JAVA_ERRORS.get(kind, f"{kind.__module__}.{kind.__qualname__}")

@@ -79,7 +79,10 @@ class SourceBatches:
         columns = self._chain.batch_bytes(batch)
         if columns is None:
             return None
-        return Converted(batch.topic, batch.source_partition, batch.last_offset, *columns)
+        stamp = batch.timestamp if isinstance(batch, SourceValues) else None
+        stamps: list[int | None] | None = None if stamp is None else [stamp] * len(batch)
+        where = batch.topic, batch.source_partition, batch.last_offset
+        return Converted(*where, *columns, stamps)
 
     def _alike(self, records: Sequence[SourceRecord]) -> Converted | None:
         first = records[0]

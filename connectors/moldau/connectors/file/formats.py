@@ -17,7 +17,8 @@ from typing import Any, BinaryIO
 import orjson
 
 from moldau.connect.api import ConnectError, DataError, Schema, Struct
-from moldau.connect.data import STRING
+from moldau.connect.data import STRING, Type
+from moldau.connect.java.text import java_float
 
 Decode = Callable[[bytes], tuple[Schema | None, Any]]
 
@@ -130,19 +131,26 @@ def csv_fields(line: bytes, delimiter: str) -> list[str]:
 # --- writing --------------------------------------------------------------------------------------
 
 
-def java_text(value: Any) -> str:
-    """Return a value as Java's toString shows it, as Kafka's file sink writes it."""
+def java_text(value: Any, schema: Schema | None = None) -> str:
+    """Return a value as Java's toString shows it, as Kafka's file sink writes it. Bytes are text,
+    where Java writes an address in memory, and times are in ISO 8601."""
     if value is None:
         return "null"
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, float):
+        return java_float(value, schema is not None and schema.type is Type.FLOAT32)
     if isinstance(value, Struct):
-        shown = (f"{name}={java_text(each)}" for name, each in value.items() if each is not None)
+        pairs = zip(value.schema.fields, value.row, strict=True)
+        shown = (f"{f.name}={java_text(v, f.schema)}" for f, v in pairs if v is not None)
         return f"Struct{{{','.join(shown)}}}"
     if isinstance(value, dict):
-        return "{" + ", ".join(f"{java_text(k)}={java_text(v)}" for k, v in value.items()) + "}"
+        keys, values = (schema.key_schema, schema.value_schema) if schema else (None, None)
+        shown = (f"{java_text(k, keys)}={java_text(v, values)}" for k, v in value.items())
+        return f"{{{', '.join(shown)}}}"
     if isinstance(value, list):
-        return "[" + ", ".join(map(java_text, value)) + "]"
+        items = schema.value_schema if schema else None
+        return f"[{', '.join(java_text(each, items) for each in value)}]"
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value).decode(errors="replace")
     return str(value)

@@ -45,6 +45,8 @@ class FileSourceConfig(ConfigModel):
     )
 
     def check(self) -> Iterable[Problem]:
+        if "topic" not in self.wrong and not self.topic.strip():
+            yield Problem("topic", "name the topic that the records go to")
         if not self.file and not self.pattern:
             yield Problem("file", "name a file, or files with file.glob; a task has no stdin")
         if self.file and self.pattern:

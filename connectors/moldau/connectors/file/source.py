@@ -178,7 +178,7 @@ class FileStreamSourceTask(SourceTask):
             return None
         return SourceValues(
             self._config.topic, {"filename": path}, STRING, texts, block.offsets,
-            block.last_offset(),
+            block.last_offset(), self._pace.wall_ms(),
         )  # fmt: skip
 
     def _decoded(self, path: str, decode: Decode, block: Block) -> list[SourceRecord]:
@@ -220,7 +220,10 @@ class FileStreamSourceTask(SourceTask):
             raise DataError(
                 f"{where}: {error} -> correct the file, or set on.bad.line=skip"
             ) from error
-        return SourceRecord(partition, offset, self._config.topic, value_schema=schema, value=value)
+        return SourceRecord(
+            partition, offset, self._config.topic, value_schema=schema, value=value,
+            timestamp=self._pace.wall_ms(),
+        )  # fmt: skip
 
     def _parquet(self, path: str) -> Iterator[Sequence[SourceRecord]]:
         """Yield a Parquet file's rows. It is complete when it exists; its position counts rows."""
@@ -237,6 +240,7 @@ class FileStreamSourceTask(SourceTask):
                         self._config.topic,
                         value_schema=value.schema,
                         value=value,
+                        timestamp=self._pace.wall_ms(),
                     )
                     for place, value in enumerate(rows, position + 1)
                 ]
