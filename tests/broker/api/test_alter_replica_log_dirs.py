@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moldau.broker.log.log_settings import MoveOptions
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.alter_replica_log_dirs import (
     AlterReplicaLogDir,
@@ -91,6 +92,23 @@ async def test_a_copy_is_told_until_it_has_caught_up(at: Serving) -> None:
     await at.replicas.moves.idle()
     assert at.now_ms > 1000 * size / 100
     assert described(at)[here] == []
+    await at.replicas.aclose()
+
+
+@serving(**{RATE: "1"})
+async def test_a_lifted_throttle_ends_the_wait_of_a_move(at: Serving) -> None:
+    at.create("t")
+    at.replicas.start(at.node.settings)
+    at.send(produce("t", batch(20)), 12)
+    here = at.directory_of("t")
+    assert await move(at, OTHER[here], "t") == 0
+    await at.pass_ms(1000)
+    assert len(at.replicas.moves) == 1
+    began_ms = at.now_ms
+    at.replicas.moves.configure(MoveOptions())
+    await at.replicas.moves.idle()
+    assert at.now_ms - began_ms < 1000
+    assert at.directory_of("t") == OTHER[here]
     await at.replicas.aclose()
 
 

@@ -335,12 +335,44 @@ def test_a_bug_sets_the_log_aside_and_the_cleaner_goes_on(monkeypatch: pytest.Mo
 
 def test_the_rate_is_shared_and_has_no_memory_of_idle_time() -> None:
     throttle = Throttle(100.0)
-    assert throttle.delay(50, 0.0) == 0.5
-    assert throttle.delay(50, 0.0) == 1.0
-    assert throttle.delay(50, 2.0) == 0.5
-    assert throttle.delay(0, 50.0) == 0.0
-    throttle.bytes_per_second = CleanerOptions().bytes_per_second_max
-    assert throttle.delay(1 << 40, 60.0) < 1e-9
+
+    def delay(size: int, now: float) -> float:
+        return throttle.left(throttle.count(size, now), now)
+
+    assert delay(50, 0.0) == 0.5
+    assert delay(50, 0.0) == 1.0
+    assert delay(50, 2.0) == 0.5
+    assert delay(0, 50.0) == 0.0
+    throttle.change(CleanerOptions().bytes_per_second_max, 60.0)
+    assert delay(1 << 40, 60.0) < 1e-9
+
+
+def test_another_rate_counts_for_those_that_wait() -> None:
+    throttle = Throttle(10.0)
+    first, second = throttle.count(100, 0.0), throttle.count(100, 0.0)
+    assert (throttle.left(first, 5.0), throttle.left(second, 5.0)) == (5.0, 15.0)
+    throttle.change(50.0, 5.0)
+    assert (throttle.left(first, 5.0), throttle.left(second, 5.0)) == (1.0, 3.0)
+    throttle.change(CleanerOptions().bytes_per_second_max, 6.0)
+    assert throttle.left(second, 6.0) < 1e-9
+    throttle.change(1.0, 7.0)
+    assert throttle.left(second, 7.0) == 0.0, "what is paid stays paid"
+
+
+def test_a_lifted_throttle_ends_the_wait_of_a_round() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        slowly_cleaned(keeper)
+        await rest(20)
+        assert keeper.cleaner.busy_count == 1
+        began = runtime.clock.monotonic()
+        keeper.cleaner.configure(CLEANER)
+        while keeper.cleaner.busy_count:
+            await rest(0.1)
+        assert runtime.clock.monotonic() - began < 1
+        await keeper.aclose()
+
+    simulate(main)
 
 
 def slowly_cleaned(keeper: Keeper) -> PartitionLog:

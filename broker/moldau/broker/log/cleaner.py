@@ -46,19 +46,48 @@ if TYPE_CHECKING:
 _NO_LAG_LIMIT: Final = (1 << 63) - 1
 
 
+_SHORTEST_SECONDS: Final = 1e-6
+LOOK_SECONDS: Final = 0.2
+"""The longest time for which a wait for the throttle does not look at its rate."""
+
+
 class Throttle:
-    """Limits the rate of all rounds together, in bytes. Pure: time is an argument, in seconds."""
+    """Limits the rate of all rounds together, in bytes. Pure: time is an argument, in seconds.
+
+    What is owed is kept in bytes and not as a time, so another rate counts at once for those that
+    wait already.
+    """
 
     def __init__(self, bytes_per_second: float) -> None:
-        self.bytes_per_second = bytes_per_second
-        self._free_at = 0.0
+        self._bytes_per_second = bytes_per_second
+        self._counted = 0.0
+        self._paid = 0.0
+        self._at = 0.0
 
-    def delay(self, size_bytes: int, now: float) -> float:
-        """Count bytes that were read or written. Return how long the caller must wait before it
-        continues."""
-        begins = max(self._free_at, now)
-        self._free_at = begins + size_bytes / max(self.bytes_per_second, 1.0)
-        return self._free_at - now
+    def count(self, size_bytes: int, now: float) -> float:
+        """Count bytes that were read or written. Return the turn of the caller, which continues
+        when there is nothing `left` of it."""
+        self._pay(now)
+        self._counted += size_bytes
+        return self._counted
+
+    def left(self, turn: float, now: float) -> float:
+        """Return for how many seconds the caller must still wait at the present rate. Less than a
+        microsecond is nothing, as a clock may not show it."""
+        self._pay(now)
+        seconds = (turn - self._paid) / max(self._bytes_per_second, 1.0)
+        return seconds if seconds > _SHORTEST_SECONDS else 0.0
+
+    def change(self, bytes_per_second: float, now: float) -> None:
+        """Use another rate from now on."""
+        self._pay(now)
+        self._bytes_per_second = bytes_per_second
+
+    def _pay(self, now: float) -> None:
+        elapsed, self._at = now - self._at, now
+        if elapsed > 0:
+            paid = self._paid + elapsed * max(self._bytes_per_second, 1.0)
+            self._paid = min(paid, self._counted)
 
 
 class _Target(NamedTuple):
@@ -110,7 +139,7 @@ class Cleaner:
     def configure(self, options: CleanerOptions) -> None:
         """Use other options. Running rounds continue, at the new rate."""
         self.options = options
-        self._throttle.bytes_per_second = options.bytes_per_second_max
+        self._throttle.change(options.bytes_per_second_max, self._runtime.clock.monotonic())
         while len(self._rounds) > options.threads:
             self._rounds.pop().end()
         while len(self._rounds) < options.threads:
@@ -262,11 +291,15 @@ class Cleaner:
                 if not await self._put_in_place(target, step):
                     return False
             else:
-                delay = self._throttle.delay(step, self._runtime.clock.monotonic())
-                if delay > 0:
-                    await rest(delay)
+                await self._wait(self._throttle.count(step, self._runtime.clock.monotonic()))
             if self._is_closing or not target.is_current:
                 return False
+
+    async def _wait(self, turn: float) -> None:
+        """Wait for the throttle, whose rate may change meanwhile."""
+        clock = self._runtime.clock
+        while not self._is_closing and (left := self._throttle.left(turn, clock.monotonic())) > 0:
+            await rest(min(left, LOOK_SECONDS))
 
     async def _put_in_place(self, target: _Target, replacement: Replacement) -> bool:
         log = target.log

@@ -30,7 +30,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint_job import POINTS, CheckpointWriter
-from moldau.broker.log.cleaner import Throttle
+from moldau.broker.log.cleaner import LOOK_SECONDS, Throttle
 from moldau.broker.log.future_log import PIECE_BYTES, FutureLog, Place
 from moldau.broker.log.group_commit import GroupCommits
 from moldau.broker.log.log_settings import MoveOptions
@@ -129,7 +129,7 @@ class Moves:
 
     def configure(self, options: MoveOptions, *, is_start: bool = False) -> None:
         """Apply other options. The number of simultaneous moves is fixed at the start."""
-        self._throttle.bytes_per_second = options.bytes_per_second_max
+        self._throttle.change(options.bytes_per_second_max, self._runtime.clock.monotonic())
         if is_start:
             self._slots = slots(options.at_a_time)
 
@@ -305,14 +305,18 @@ class Moves:
             await run_blocking(future.copy, piece, self._now_ms())
             unsynced += len(piece.records)
             was_level = was_level or piece.is_last
-            delay = self._throttle.delay(len(piece.records), self._runtime.clock.monotonic())
-            await self._wait(move, delay)
+            turn = self._throttle.count(len(piece.records), self._runtime.clock.monotonic())
+            await self._wait(move, turn)
 
-    async def _wait(self, move: Move, seconds: float) -> None:
-        """Wait for the throttle. A move that is to end does not wait."""
-        while seconds > 0 and move.is_wanted and not self._is_closing:
-            await rest(min(seconds, 0.2))
-            seconds -= 0.2
+    async def _wait(self, move: Move, turn: float) -> None:
+        """Wait for the throttle, whose rate may change meanwhile. A move that is to end does not
+        wait."""
+        clock = self._runtime.clock
+        while move.is_wanted and not self._is_closing:
+            left = self._throttle.left(turn, clock.monotonic())
+            if left <= 0:
+                return
+            await rest(min(left, LOOK_SECONDS))
 
     async def _take_over(self, move: Move) -> None:
         future, run_blocking = move.future, self._runtime.run_blocking
