@@ -19,6 +19,7 @@ import pytest
 DURATIONS: Final = Path(__file__).parent / "durations.toml"
 
 DEEP_FILES: Final = (
+    "tests/architecture/test_extras.py",
     "tests/bench/test_command.py",
     "tests/bench/test_groups.py",
     "tests/bench/test_harness.py",
@@ -93,9 +94,11 @@ DEEP_FIXTURES: Final = frozenset(
     {"kafka_broker", "quick_kafka", "apache_kafka", "schema_registry", "kafka", "spark"}
 )
 SPARK_FILES: Final = (
+    "tests/architecture/test_extras.py",
     "tests/conformance/test_java_spark.py",
     "tests/connectors/spark/",
     "tests/examples/test_shop_demo.py",
+    "tests/pipeline/test_spark.py",
     "tests/spark/",
 )
 """Beginnings of paths: the tests here start Spark, which needs as much memory as all others."""

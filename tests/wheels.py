@@ -35,6 +35,21 @@ def run_uv(*arguments: str | Path, **environment: str) -> str:
     return done.stdout + done.stderr
 
 
+def install(home: Path, *requirements: str | Path) -> None:
+    """A new environment with these, in the versions of this repository.
+
+    All of it comes from uv's cache if that is possible: an index that says of every answer that it
+    is stale would make uv fetch and build the same again."""
+    run_uv("venv", "-q", home)
+    words = ["pip", "install", "-q", "-p", home / "bin" / "python",
+             "-c", ROOT / "constraints.txt", *requirements]  # fmt: skip
+    cached = subprocess.run(  # noqa: S603 - our own build
+        [UV, *words, "--offline"], capture_output=True, check=False
+    )
+    if cached.returncode:
+        run_uv(*words)
+
+
 def build_wheel(distribution: str, folder: Path, **environment: str) -> tuple[Path, str]:
     """The wheel of the distribution in that folder of the repository, and what its build said."""
     source, out = folder / distribution, folder / f"{distribution}-wheel"

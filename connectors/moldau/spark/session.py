@@ -33,10 +33,8 @@ DEFAULTS: Final[Mapping[str, str]] = {
     # 1 GB would end the query, again at each try.
     "spark.driver.maxResultSize": "0",
 }
-_INSTALL: Final = "Spark is not installed: pip install 'moldau-connectors[spark]'"
-_INSTALL_CONNECT: Final = (
-    "Spark Connect needs more packages: pip install 'moldau-connectors[spark-connect]'"
-)
+_INSTALL: Final = "Spark is not installed: pip install 'moldau[spark]'"
+_INSTALL_CONNECT: Final = "Spark Connect needs more packages: pip install 'moldau[spark-connect]'"
 
 _NO_SHARED_SERVER: Final = (
     "only PySpark 4.3 and newer can share a Spark Connect server: pip install 'pyspark>=4.3', or "

@@ -41,8 +41,7 @@ def find_submit(home: str | None) -> str:
         spec = find_spec("pyspark")
         if spec is None or spec.origin is None:
             raise ConfigError(
-                "spark-submit was not found: set spark.home, or pip install "
-                "'moldau-connectors[spark]'"
+                "spark-submit was not found: set spark.home, or pip install 'moldau[spark]'"
             )
         where, name = parent_path(spec.origin), "pyspark"
     found = f"{where.rstrip('/')}/bin/spark-submit"

@@ -26,7 +26,7 @@ def delta_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> WriteB
         delta = import_module("deltalake")
     except ImportError as error:
         raise ConfigError(
-            "sink.format=delta needs deltalake: pip install 'moldau-connectors[delta]'",
+            "sink.format=delta needs deltalake: pip install 'moldau[delta]'",
             missing="deltalake",
         ) from error
     path = config.sink_path
