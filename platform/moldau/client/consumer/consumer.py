@@ -209,6 +209,7 @@ class Consumer(Generic[K, V]):
         metrics = reading.metrics
         self._pipeline = RecordPipeline(positions, self._out, fetcher, metrics)
         metrics.connections = lambda: self._cluster.connections
+        metrics.missed = lambda: positions.missed
         fetcher.on_fetched = metrics.fetched
         self._cluster.on_update = self._metadata_came
         if settings[group_rows.group_id] is not None:

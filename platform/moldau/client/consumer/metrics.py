@@ -51,6 +51,7 @@ class ConsumerMetrics:
         self._poll_ended: float | None = None
         self._rebalanced_at: float | None = None
         self.connections: Callable[[], int] = int
+        self.missed: Callable[[], int] = int
         self.registry = Registry()
         self._declare()
 
@@ -140,6 +141,7 @@ class ConsumerMetrics:
             **_average_and_max("fetch-size", fetches, 0),
             **_average_and_max("fetch-latency", fetches, 1),
             **_average_and_max("fetch-throttle-time", fetches, 2),
+            "records-missed-total": self.missed(),
             "records-lag-max": max((n for n, _ in lags.values() if n is not None), default=_NAN),
             "records-lead-min": min((n for _, n in lags.values() if n is not None), default=_NAN),
         }

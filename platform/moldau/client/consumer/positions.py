@@ -37,6 +37,8 @@ _MISSING_S: Final = 5.0
 """After this long the user gets the error of a missing topic or partition; retries continue."""
 _BEHIND_S: Final = 30.0
 """So long to wait for metadata as new as the epoch of a position: that epoch may be invented."""
+MISSED: Final = "missed"
+"""The fact of a notice with the number of records that were deleted before they were read."""
 _LOOKED_UP: Final = (PositionState.COMMITTED, PositionState.UNKNOWN, PositionState.VALIDATING)
 _MISSING: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
 
@@ -76,6 +78,8 @@ class Positions:
         self._has_met_failed = False
         self.notices: list[MoldauError] = []
         """What the shell must log, and then remove."""
+        self.missed = 0
+        """How many records were deleted before they were read, since the consumer started."""
         self.emptied: dict[str, int] = {}
         """Bytes of fetches whose records were all returned, by topic, until they are counted."""
         self.chosen: Collection[TopicPartition] | None = None
@@ -356,17 +360,16 @@ class Positions:
         self._begin_at(position, offset, epoch)
 
     def _begin_at(self, position: Position, offset: int, epoch: int) -> None:
+        is_same_topic = position.was is not None
         was = position.was or position.identity.tell()
         position.well()
         position.seek(offset, epoch)
         if was is not None:
-            self._note(
-                was[1],
-                position.where,
-                old_offset=was[0],
-                new_offset=offset,
-                setting="auto.offset.reset",
-            )
+            facts: dict[str, object] = {"old_offset": was[0], "new_offset": offset}
+            if is_same_topic and offset > was[0]:
+                facts[MISSED] = offset - was[0]
+                self.missed += offset - was[0]
+            self._note(was[1], position.where, **facts, setting="auto.offset.reset")
 
     def _wait_for_leader(self, position: Position, now: float) -> None:
         self.put_off(position, now)
