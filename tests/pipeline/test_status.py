@@ -51,11 +51,11 @@ def test_each_part_has_its_state_lag_rate_restarts_and_error() -> None:
         Row("broker", "broker", "RUNNING"),
         Row("worker", "worker", "RUNNING"),
         Row("read-lines", "source", "RUNNING", rate=7.0),
-        Row("count-words", "app", "RUNNING", 12, 25.0, 2, "app count-words has ended"),
+        Row("count-words", "app", "RUNNING", 12, 25.0, 2, "app count-words has ended", 0),
         Row("write-counts", "sink", "DEGRADED", 3, 25.0, 3, "disk full -> make room"),
     ]
     assert rows[3].cells() == (
-        *("count-words", "app", "RUNNING", "12", "25", "2", "app count-words has ended"),
+        *("count-words", "app", "RUNNING", "12", "0", "25", "2", "app count-words has ended"),
     )
 
 

@@ -70,6 +70,12 @@ def _action(actions: Any, name: str, text: str, act: Any) -> ArgumentParser:
 
 def _add_target(parser: ArgumentParser) -> None:
     add_action_arguments(parser)
+    parser.add_argument(
+        "--own-broker",
+        action="store_true",
+        help=f"the pipeline's own broker, even if ${BOOTSTRAP_VARIABLE} names a cluster; it is the "
+        "default if nothing names one",
+    )
     parser.add_argument("--connect", metavar="URL", help="use a Connect worker that already runs")
     parser.add_argument(
         "--data",
@@ -124,18 +130,46 @@ def _data_directory(arguments: Namespace, reading: Reading, directory: str) -> D
 
 
 def _client_settings(arguments: Namespace, context: Context) -> dict[str, str]:
-    """Return the settings of clients.
+    """Return the settings of clients, as `run` uses them.
 
-    They have `bootstrap.servers` only if the command line or the file of `--command-config` has
-    it: its environment variable does not count here."""
+    They have `bootstrap.servers` if the command line, the file of `--command-config` or the
+    environment names a cluster, and `--own-broker` is not given."""
     from moldau.cli.commands.cluster_connection import client_settings
 
+    if arguments.own_broker and arguments.bootstrap is not None:
+        raise UsageError("--own-broker and --bootstrap contradict each other: give one of them")
     found = client_settings(arguments, context, {})
     given = dict(found)
-    source = found.sources.get("bootstrap.servers")
-    if source is None or source.where == BOOTSTRAP_VARIABLE:
+    if (
+        arguments.own_broker
+        or "bootstrap.servers" not in found.sources
+        or not given["bootstrap.servers"].strip()
+    ):
         del given["bootstrap.servers"]
     return given
+
+
+def _is_from_environment(arguments: Namespace, context: Context) -> bool:
+    """Whether it is the environment that names the cluster."""
+    from moldau.cli.commands.cluster_connection import client_settings
+
+    source = client_settings(arguments, context, {}).sources.get("bootstrap.servers")
+    return source is not None and source.where == BOOTSTRAP_VARIABLE
+
+
+def _settings_of_last_run(
+    arguments: Namespace, context: Context, data: DataDirectory
+) -> dict[str, str]:
+    """Return the settings of clients that ask about a `run` that is alive, or was the last one.
+
+    The environment's cluster does not count if `run` is alive, which has a cluster already, or if
+    it had its own broker."""
+    client = _client_settings(arguments, context)
+    state = data.load()
+    had_own_broker = bool(state.cluster) and state.is_own_broker
+    if (had_own_broker or data.is_running()) and _is_from_environment(arguments, context):
+        client.pop("bootstrap.servers", None)
+    return client
 
 
 def _lint(arguments: Namespace, context: Context) -> int:
@@ -170,8 +204,13 @@ def _plan(arguments: Namespace, context: Context) -> int:
 
     reading, directory = _read_valid(arguments, context)
     data = _data_directory(arguments, reading, directory)
-    client, url = _client_settings(arguments, context), arguments.connect
-    state, is_live = data.load(), "bootstrap.servers" not in client and data.is_running()
+    state, url, is_running = data.load(), arguments.connect, data.is_running()
+    # Without a `run` that is alive, this is the plan of the next one.
+    if is_running:
+        client = _settings_of_last_run(arguments, context, data)
+    else:
+        client = _client_settings(arguments, context)
+    is_live = "bootstrap.servers" not in client and is_running
     if is_live:
         client["bootstrap.servers"], url = state.bootstrap, url or state.rest
     if "bootstrap.servers" in client:
@@ -218,6 +257,10 @@ def _run(arguments: Namespace, context: Context) -> int:
     bootstrap = client.get("bootstrap.servers")
     if arguments.connect is not None and bootstrap is None:
         raise UsageError("--connect needs --bootstrap: give the cluster that the worker belongs to")
+    if bootstrap is not None and _is_from_environment(arguments, context):
+        context.out.write(
+            f"cluster    {bootstrap} ({BOOTSTRAP_VARIABLE}; --own-broker starts one instead)\n"
+        )
     reading, directory = _read_valid(arguments, context)
     data = _data_directory(arguments, reading, directory)
 
@@ -252,9 +295,8 @@ def _status(arguments: Namespace, context: Context) -> int:
 
     reading, directory = _read(arguments, checks_connectors=False)
     data = _data_directory(arguments, reading, directory)
-    reader = StatusReader(
-        reading.pipeline, data, _client_settings(arguments, context), arguments.connect
-    )
+    client = _settings_of_last_run(arguments, context, data)
+    reader = StatusReader(reading.pipeline, data, client, arguments.connect)
     try:
         before = reader.read()
         while True:
@@ -298,7 +340,7 @@ def _down(arguments: Namespace, context: Context) -> int:
     if not data.files.exists(data.path("state.json")):
         report(f"nothing to delete: {data.directory} has no state.json")
         return Exit.DONE
-    client = _client_settings(arguments, context)
+    client = _settings_of_last_run(arguments, context, data)
     check_target(data.load(), client, arguments.connect)
     if not arguments.yes and not _user_agrees(context, made_resources(data.load(), data.directory)):
         report("nothing was deleted")

@@ -14,13 +14,25 @@ QUICK_SESSIONS: Final[Mapping[str, str]] = {
     "heartbeat.interval.ms": "2000",
 }
 """With the trial broker, a part that is killed and started again continues within seconds."""
-_QUICK_BROKER: Final = {"group.initial.rebalance.delay.ms": "0"}
+_OWN_BROKER: Final[Mapping[str, str]] = {
+    "group.initial.rebalance.delay.ms": "0",
+    "log.retention.ms": "-1",
+    "offsets.retention.minutes": str(2**31 - 1),
+}
+"""Settings of the pipeline's own broker. It keeps all records, however old their timestamps are,
+and a pipeline that was stopped for weeks continues where it was."""
+_RETENTION_TIMES: Final = frozenset(
+    {"log.retention.ms", "log.retention.minutes", "log.retention.hours"}
+)
 
 
 def broker_words(pipeline: Pipeline, data: str, port: int) -> list[str]:
     """Return the command line of the trial broker, which `run` starts without `--bootstrap`."""
     words = ["broker", "start", "--data", data, "--listen", f"{LOCAL}:{port}"]
-    for name, value in {**_QUICK_BROKER, **pipeline.broker}.items():
+    own = dict(_OWN_BROKER)
+    if _RETENTION_TIMES & pipeline.broker.keys():
+        del own["log.retention.ms"]  # it would win over minutes and hours
+    for name, value in {**own, **pipeline.broker}.items():
         words += ["--set", f"{name}={value}"]
     return words
 

@@ -19,6 +19,7 @@ from moldau.errors import MoldauError
 from moldau.runtime.files import FileLock, Files
 
 _TAIL_BYTES = 8192
+_LOG_BYTES: Final = 1024 * 1024
 OWN_BROKER: Final = "own"
 """`RunState.cluster` of a run with its own broker."""
 
@@ -58,6 +59,8 @@ class RunState:
     """The connectors that `run` has started and not stopped yet, in this order."""
     errors: dict[str, str] = field(default_factory=dict)
     """The errors of connectors that have failed lately, by name."""
+    missed: dict[str, int] = field(default_factory=dict)
+    """How many records were deleted before a part read them, by the names of sinks and apps."""
 
     def at_start(self, cluster: str, connect: str | None) -> RunState:
         """Return the state of the next `run`, on this cluster and this Connect worker.
@@ -79,6 +82,7 @@ class RunState:
             topics=list(self.topics) if is_same else [],
             connectors=list(self.connectors) if is_same_worker else [],
             groups=list(self.groups) if is_same else [],
+            missed=dict(self.missed) if is_same else {},
         )
 
     @property
@@ -166,6 +170,26 @@ class DataDirectory:
         """Append a line to the file with a part's standard output."""
         with self.files.open(self.path("logs", f"{name}.out"), "write") as file:
             file.append(f"{line}\n".encode())
+
+    def log_size(self, name: str) -> int:
+        """Return the size of a part's log; 0 if it has none yet."""
+        path = self.path("logs", f"{name}.log")
+        if not self.files.exists(path):
+            return 0
+        with self.files.open(path) as file:
+            return file.size
+
+    def log_lines(self, name: str, position: int) -> tuple[list[str], int]:
+        """Return the whole lines of a part's log from this position on, and the position after
+        them. One call reads a limited part."""
+        if self.log_size(name) <= position:
+            return [], position
+        with self.files.open(self.path("logs", f"{name}.log")) as file:
+            piece = file.read_at(position, min(file.size - position, _LOG_BYTES))
+        whole = piece[: piece.rfind(b"\n") + 1]
+        if not whole and len(piece) == _LOG_BYTES:
+            whole = piece  # a line that never ends
+        return whole.decode("utf-8", "replace").splitlines(), position + len(whole)
 
     def last_error(self, name: str) -> str | None:
         """Return the last error in a part's log, as `last_error_in` does."""

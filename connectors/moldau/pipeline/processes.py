@@ -38,6 +38,12 @@ class PartProcess:
         self._process: NodeProcess | None = None
         self._restarts = Restarts()
         self._restart_at_s: float | None = None
+        self._log_position = data.log_size(self._file)
+
+    def new_log_lines(self) -> list[str]:
+        """Return the lines of the log since the last call, or since this object was made."""
+        lines, self._log_position = self._data.log_lines(self._file, self._log_position)
+        return lines
 
     @property
     def log_path(self) -> str:

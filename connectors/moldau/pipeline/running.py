@@ -9,7 +9,6 @@ them, may be killed at any time.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from typing import Final
 
@@ -26,6 +25,7 @@ from moldau.pipeline.commandlines import (
 )
 from moldau.pipeline.connectors import resolved_for_worker, unresolved
 from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory, PipelineFailed, RunState
+from moldau.pipeline.missed import MissedRecords
 from moldau.pipeline.pipeline import App, Connector, Pipeline
 from moldau.pipeline.plan import Action, Plan, plan
 from moldau.pipeline.processes import PartProcess, Report
@@ -134,24 +134,49 @@ class PipelineRun:
         self._save()
 
     def watch(self) -> None:
-        """Restart parts that end, and report connectors that fail, until it is interrupted."""
+        """Restart parts that end, and report connectors that fail and records that were missed,
+        until it is interrupted."""
         reported: dict[str, str] = {}
-        errors = LastErrors()
+        errors, missed = LastErrors(), MissedRecords(self._state.missed)
         self._state.errors = errors.texts
         due_s = 0.0
         while True:
             for part in self._parts():
                 if part.check(self._report):
                     self._save()
-            if self._connect is not None and self._runtime.clock.monotonic() >= due_s:
+            if self._runtime.clock.monotonic() >= due_s:
                 due_s = self._runtime.clock.monotonic() + CONNECTOR_CHECK_S
-                with suppress(MoldauError):  # `check` reports a worker that has ended
-                    rows = connector_rows(self._pipeline, self._connect.overview())
-                    for line in state_changes(rows, reported):
-                        self._report(line)
-                    if errors.on_rows(rows, self._runtime.clock.monotonic()):
-                        self._save()
+                is_changed = self._watch_connectors(reported, errors, missed)
+                if self._watch_missed(missed) or is_changed:
+                    self._save()
             pause_s(POLL_S)
+
+    def _watch_connectors(
+        self, reported: dict[str, str], errors: LastErrors, missed: MissedRecords
+    ) -> bool:
+        """Report connectors that fail or run again. Return whether `errors` has changed."""
+        if self._connect is None:
+            return False
+        try:
+            overview = self._connect.overview()
+        except MoldauError:
+            return False  # `check` reports a worker that has ended
+        rows = connector_rows(self._pipeline, overview)
+        for line in state_changes(rows, reported):
+            self._report(line)
+        own = {each.name for each in self._pipeline.sinks}
+        missed.on_overview({name: each for name, each in overview.items() if name in own})
+        return errors.on_rows(rows, self._runtime.clock.monotonic())
+
+    def _watch_missed(self, missed: MissedRecords) -> bool:
+        """Report records that were deleted before a part read them. Return whether there are
+        more."""
+        before = dict(self._state.missed)
+        for app, part in zip(self._pipeline.apps, self._apps, strict=False):
+            missed.on_log(app.name, part.new_log_lines())
+        for line in missed.new_lines():
+            self._report(line)
+        return before != self._state.missed
 
     # Starting.
 

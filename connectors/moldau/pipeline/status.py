@@ -7,12 +7,13 @@ from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.pipeline.data_directory import PartState
+from moldau.pipeline.missed import missed_text
 from moldau.pipeline.pipeline import App, Connector, Pipeline
 
 if TYPE_CHECKING:
     from moldau.pipeline.cluster import Progress
 
-HEADER: Final = ("PART", "KIND", "STATE", "LAG", "RATE/S", "RESTARTS", "ERROR")
+HEADER: Final = ("PART", "KIND", "STATE", "LAG", "MISSED", "RATE/S", "RESTARTS", "ERROR")
 HEALTHY: Final = frozenset({"RUNNING"})
 _LATELY_S: Final = 60.0
 _UNHEALTHY: Final = frozenset({"FAILED", "DEGRADED"})
@@ -30,6 +31,8 @@ class Snapshot:
     """Why the `cluster` or the `worker` did not answer, by these names."""
     last_errors: Mapping[str, str] = field(default_factory=dict)
     """The errors of connectors that have failed lately, and may run again now."""
+    missed: Mapping[str, int] = field(default_factory=dict)
+    """How many records were deleted before a sink or an app read them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +46,8 @@ class Row:
     rate: float | None = None
     restarts: int = 0
     error: str | None = None
+    missed: int | None = None
+    """How many records were deleted before this part read them; None if that is not known."""
 
     def cells(self) -> Sequence[str]:
         return (
@@ -50,9 +55,10 @@ class Row:
             self.kind,
             self.state,
             "-" if self.lag is None else f"{self.lag:,}",
+            "-" if self.missed is None else f"{self.missed:,}",
             "-" if self.rate is None else f"{self.rate:,.0f}",
             str(self.restarts),
-            self.error or "-",
+            self.error or (missed_text(self.missed) if self.missed else "-"),
         )
 
     def to_json(self) -> dict[str, Any]:
@@ -100,7 +106,16 @@ def _connector(connector: Connector, now: Snapshot, before: Snapshot) -> Row:
         rate=rate,
         restarts=found.get("restarts", 0) + sum(task.get("restarts", 0) for task in tasks),
         error=error or now.last_errors.get(connector.name),
+        missed=None if connector.is_source else _missed(connector.name, tasks, now),
     )
+
+
+def _missed(name: str, tasks: Sequence[Mapping[str, Any]], now: Snapshot) -> int | None:
+    """Return the count of `run`, which outlives tasks, or that of the present tasks."""
+    counts = [int(task["missed"]) for task in tasks if task.get("missed") is not None]
+    if not counts and name not in now.missed:
+        return None
+    return max(sum(counts), now.missed.get(name, 0))
 
 
 def connector_rows(pipeline: Pipeline, overview: Mapping[str, Mapping[str, Any]]) -> list[Row]:
@@ -174,6 +189,7 @@ def _app(app: App, now: Snapshot, before: Snapshot) -> Row:
         rate=_rate(app.group, now, before),
         restarts=0 if part is None else part.restarts,
         error=None if part is None else part.error,
+        missed=None if part is None else now.missed.get(app.name, 0),
     )
 
 

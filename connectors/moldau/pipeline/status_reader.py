@@ -57,7 +57,9 @@ class StatusReader:
                 problems["cluster"] = str(error)
                 self.close()
         now_s = self._clock.monotonic()
-        return Snapshot(now_s, state.parts, connectors, groups, problems, state.errors)
+        return Snapshot(
+            now_s, state.parts, connectors, groups, problems, state.errors, state.missed
+        )
 
     def _open(self, client: Mapping[str, str]) -> Cluster:
         if self._cluster is None:

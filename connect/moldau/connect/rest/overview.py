@@ -47,6 +47,7 @@ class Overview:
                 entry["metrics"] = metrics
                 entry["rate"] = herder.worker.rate(what)
                 entry["lag"] = metrics.get("sink-record-lag")
+                entry["missed"] = metrics.get("sink-record-missed-total")
                 entry["pid"] = herder.worker.pid(what)
             found[f"{what.connector}/{what.task}" if isinstance(what, TaskId) else what] = entry
         return found
@@ -120,7 +121,7 @@ def _part(status: Json, detail: Json) -> Json:
     found: Json = {"state": status["state"], "worker_id": status["worker_id"]}
     if status.get("trace"):
         found["error"] = status["trace"].split("\n", 1)[0]
-    for key in ("lag", "rate", "restarts", "restart_in_ms", "pid", "waits_for"):
+    for key in ("lag", "missed", "rate", "restarts", "restart_in_ms", "pid", "waits_for"):
         if detail.get(key) is not None:
             found[key] = detail[key]
     return found

@@ -127,6 +127,7 @@ class SinkRunner(TaskRunner):
         self._has_left = False
         self.is_held = False
         self._is_flush_failing = False
+        self._missed_count = 0.0
         self._missing: ConnectError | None = None
         self._look_ms = 0
         self.assigned: set[TopicPartition] = set()
@@ -593,6 +594,13 @@ class SinkRunner(TaskRunner):
                 self.guarded("close partitions", partial(self._task.close, list(mine)))
         return None
 
+    def _missed(self) -> float:
+        """Return how many records were deleted from their topics before the task read them."""
+        if not self._has_left:
+            fetching = self.consumer.metrics()["consumer-fetch-manager-metrics"]
+            self._missed_count = fetching["records-missed-total"]
+        return self._missed_count
+
     def metrics(self) -> dict[str, float]:
         if not getattr(self, "_is_subscribed", False):
             return {}
@@ -608,5 +616,6 @@ class SinkRunner(TaskRunner):
             "partition-count": float(len(mine)),
             "sink-record-lag": sum(known),
             "sink-record-lag-max": max(known, default=0.0),
+            "sink-record-missed-total": self._missed(),
             **self._parts.error_metrics(),
         }
