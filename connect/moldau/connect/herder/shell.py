@@ -477,14 +477,19 @@ class Herder:
         self._failed.discard(task)
         self._owe(task, state)
 
-    def on_task_fenced(self, task: TaskId, trace: str | None) -> None:
-        """Set the task to FAILED: another process runs it. It is restarted only when this worker
-        has joined its group again and still has the task: an earlier restart would fence the other
-        process."""
-        if task in self._running:
-            self._failed.add(task)
+    def on_task_stays_failed(self, task: TaskId, trace: str | None, *, is_fenced: bool) -> None:
+        """Set the task to FAILED until its config changes or a user restarts it.
+
+        If it is fenced, another process runs it. Then it is restarted when this worker has joined
+        its group again and still has the task: an earlier restart would fence the other process."""
+        if task not in self._running:
+            return
+        self._failed.add(task)
+        if is_fenced:
             self._fenced[task] = self.membership.generation
-            self._owe(task, State.FAILED, without(trace or "", self._secrets(task.connector)))
+        else:
+            self.histories.setdefault(task, RestartHistory()).on_manual()
+        self._owe(task, State.FAILED, without(trace or "", self._secrets(task.connector)))
 
     def _on_failure(self, what: What, trace: str) -> None:
         name = what.connector if isinstance(what, TaskId) else what

@@ -11,7 +11,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Final
 
-from moldau.connect.errors import ConnectError
+from moldau.connect.errors import ConnectError, PermanentError
 from moldau.connect.storage.statuses import State
 from moldau.connect.task.diagnosis import trace_of
 from moldau.connect.task.link import Link
@@ -74,7 +74,13 @@ class TaskRunner(ABC):
             trace = trace_of(failure, self.secrets)
             self.log.error("task failed", task=str(self.spec.id), cause=trace.split("\n", 1)[0])
             is_fenced = isinstance(failure, Fenced)
-            self.link.tell("state", state=State.FAILED.value, trace=trace, is_fenced=is_fenced)
+            self.link.tell(
+                "state",
+                state=State.FAILED.value,
+                trace=trace,
+                is_fenced=is_fenced,
+                is_permanent=isinstance(failure, PermanentError),
+            )
 
     @abstractmethod
     def open(self) -> None:

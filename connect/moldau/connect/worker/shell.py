@@ -40,7 +40,7 @@ class Listener(Protocol):
 
     def on_task_state(self, task: TaskId, state: State, trace: str | None) -> None: ...
 
-    def on_task_fenced(self, task: TaskId, trace: str | None) -> None: ...
+    def on_task_stays_failed(self, task: TaskId, trace: str | None, *, is_fenced: bool) -> None: ...
 
     def on_connector_error(self, name: str, error: Exception) -> None: ...
 
@@ -221,8 +221,9 @@ class Worker:
 
     def _tell_state(self, task: TaskId, message: Message) -> None:
         state, trace = State(message["state"]), message.get("trace")
-        if message.get("is_fenced"):
-            self._listener.on_task_fenced(task, trace)
+        is_fenced = bool(message.get("is_fenced"))
+        if is_fenced or message.get("is_permanent"):
+            self._listener.on_task_stays_failed(task, trace, is_fenced=is_fenced)
         else:
             self._listener.on_task_state(task, state, trace)
 
