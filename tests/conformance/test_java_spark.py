@@ -50,7 +50,11 @@ def test_both_formats_read_and_write_the_same(
     assert found["rows"] == [400, 400]
     assert (found["only_stock"], found["only_ours"]) == (0, 0)
     assert found["ranges"] == [40, 40]
-    assert found["streams"] == [[400, 600], [800, 1000]]
+    assert found["streams"][:2] == [[[400, 400], [600, 600]], [[800, 800], [1000, 1000]]]
+    there, ours, closed, plain, back = found["streams"][2]
+    assert (there, ours) == ([1200, 1200], [1400, 1400])
+    assert "ids" in closed, "Spark's own source cannot read the ids of topics"
+    assert (plain, back) == ([1600, 1600], [1800, 1800])
     for name, (stock, ours) in found["cases"].items():
         assert stock == ours, name
     ours = {name: ours for name, (_, ours) in found["cases"].items()}

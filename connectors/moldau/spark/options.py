@@ -86,6 +86,9 @@ class ReadOptions:
     ending: Bound
     fails_without_match: bool
     fail_on_data_loss: bool
+    has_topic_ids: bool
+    """Whether the offsets of a stream have the ids of the topics. Spark's own source refuses such a
+    checkpoint."""
     include_headers: bool
     include_raw: bool
     group: str | None
@@ -157,6 +160,7 @@ def parse_read(options: Options, *, is_stream: bool, is_known: bool = True) -> R
         )
         == "error",
         fail_on_data_loss=parse_flag(given, "failondataloss", default=True),
+        has_topic_ids=parse_flag(given, "topicids", default=True),
         include_headers=parse_flag(given, "includeheaders", default=False),
         include_raw=parse_flag(given, "includeraw", default=False),
         group=_group(given, settings, subscription),

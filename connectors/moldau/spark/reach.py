@@ -21,6 +21,11 @@ _ERRORS: Final = {
 }
 
 
+class Unavailable(ConfigError):
+    """Something that the config names is missing, in use, or does not answer: a later try can
+    succeed with the same config."""
+
+
 def check_master(master: str) -> None:
     """Raise ConfigError unless this is a master that Spark knows, and it accepts connections."""
     if not is_master(master):
@@ -42,7 +47,7 @@ def check_remote(remote: str) -> None:
 
 
 def check_reachable(url: str) -> None:
-    """Raise ConfigError unless one host of a `spark://` or `sc://` address accepts a connection.
+    """Raise Unavailable unless one host of a `spark://` or `sc://` address accepts a connection.
 
     Addresses of other kinds are not checked here."""
     scheme, _, rest = url.partition("://")
@@ -60,4 +65,4 @@ def check_reachable(url: str) -> None:
             return
     message, name = _ERRORS[scheme]
     # The text after the first `;` may be a token: leave it out.
-    raise ConfigError(message, **{name: url.partition("/;")[0]}, cause="; ".join(causes))
+    raise Unavailable(message, **{name: url.partition("/;")[0]}, cause="; ".join(causes))

@@ -271,7 +271,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         if self.initial_offsets is not None:
             return self.initial_offsets
         found = self.lookups.partitions()
-        ids = self.lookups.topic_ids(found)
+        ids = self._topic_ids(found)
         begun = to_checkpoint(self.lookups.resolve(self.options.starting, found), ids)
         self.initial_offsets = self.stored_offsets = with_start(begun, begun)
         if self.available_now_end is not None:
@@ -294,8 +294,12 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         The ids come first. If a topic is made again in between, the batch then ends in the old
         topic, and a later check reports that. In the other order nothing would report it."""
         found = self.lookups.partitions()
-        self.topic_ids = self.lookups.topic_ids(found)
+        self.topic_ids = self._topic_ids(found)
         return self.lookups.latest(found)
+
+    def _topic_ids(self, found: list[TopicPartition]) -> dict[str, str]:
+        """Return the ids that the offsets of a batch have, by topic."""
+        return self.lookups.topic_ids(found) if self.options.has_topic_ids else {}
 
     def latestOffset(self, start: Checkpoint, limit: Any) -> Checkpoint:
         """Return where the next batch ends, or `start` if there is no next batch yet.
@@ -303,7 +307,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):  # type
         Everything below `start` is finished, so its offsets are stored for the group here. Spark
         itself calls `commit` only when another batch begins, and on an idle topic never."""
         self.commit(start)
-        starts, ids = from_checkpoint(start), ids_from_checkpoint(start)
+        starts = from_checkpoint(start)
+        ids = ids_from_checkpoint(start) if self.options.has_topic_ids else {}
         self.latest_offsets = (
             self._look_up_latest()
             if self.available_now_end is None

@@ -74,7 +74,41 @@ def test_a_batch_that_is_repeated_is_written_once(batch: Any, url: str, rows: An
     again.close()
 
     assert rows() == [(1, 1.5), (2, 2.5), (3, 3.5)]
-    assert rows(BATCH_TABLE) == [("lake", 1)]
+    assert rows(BATCH_TABLE) == [("lake orders", 1)]
+
+
+def test_numbers_of_batches_belong_to_a_query_and_its_table(
+    batch: Any, url: str, rows: Any
+) -> None:
+    first = sink(url)
+    first.write(batch((1, 1.5)), 7)
+    first.close()
+    other = sink(url, **{"sink.table": "others"})
+    other.write(batch((2, 2.5)), 0)
+    other.write(batch((2, 2.5)), 0)
+    other.close()
+
+    assert rows("others") == [(2, 2.5)]
+    assert rows(BATCH_TABLE) == [("lake orders", 7), ("lake others", 0)]
+
+
+def test_a_number_of_an_earlier_version_counts_until_the_next_batch(
+    batch: Any, url: str, rows: Any
+) -> None:
+    first = sink(url)
+    first.write(batch((1, 1.5)), 3)
+    first.close()
+    engine = sa.create_engine(url.removeprefix("jdbc:"))
+    with engine.begin() as connection:
+        connection.exec_driver_sql(f"UPDATE {BATCH_TABLE} SET query = 'lake'")
+    engine.dispose()
+    again = sink(url)
+    again.write(batch((1, 1.5)), 3)
+    again.write(batch((2, 2.5)), 4)
+    again.close()
+
+    assert rows() == [(1, 1.5), (2, 2.5)]
+    assert rows(BATCH_TABLE) == [("lake orders", 4)]
 
 
 def test_a_table_may_be_named_with_its_schema(batch: Any, url: str, rows: Any) -> None:
@@ -102,7 +136,7 @@ def test_a_batch_that_fails_leaves_neither_rows_nor_its_number(
     target.close()
 
     assert rows() == [(1, 1.0)]
-    assert rows(BATCH_TABLE) == [("lake", 0)]
+    assert rows(BATCH_TABLE) == [("lake orders", 0)]
 
 
 def test_upsert_replaces_the_row_with_the_same_key(batch: Any, url: str, rows: Any) -> None:
@@ -176,7 +210,7 @@ def test_a_table_that_another_query_makes_at_this_moment_is_used(
 
     assert others == [table]
     assert rows() == [(1, 1.5)]
-    assert rows(BATCH_TABLE) == [("lake", 0)]
+    assert rows(BATCH_TABLE) == [("lake orders", 0)]
 
 
 NEW_YORK = {

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import json
 import os
 import signal
 import socket
-from collections.abc import Iterator
 from importlib import import_module
 from pathlib import Path
 
@@ -26,6 +24,8 @@ from moldau.errors import ConfigError
 from moldau.spark.reach import check_reachable
 from moldau.spark.session import shared_server
 from moldau.testing import SyncEmbeddedBroker
+from tests.connectors.spark.connect_servers import found_server, server_address
+from tests.connectors.spark.connect_servers import shared as shared
 from tests.connectors.spark.runners import ids_in, need_spark, orders, orders_lake, running
 from tests.peers.kafka_broker import free_ports
 from tests.spark.clusters import standalone_cluster
@@ -83,18 +83,6 @@ def test_a_runner_tells_of_an_unreachable_master_before_it_starts_java(
 
     assert failed["cause"].startswith("no Spark master answers: start it")
     assert "\n" not in failed["cause"]
-
-
-@pytest.fixture
-def shared(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """Where the shared server is written down; it is stopped at the end."""
-    for part in ("grpc", "grpc_status", "pandas"):
-        pytest.importorskip(part, reason=f"Spark Connect needs {part}")
-    place = tmp_path / "server" / "discovery.json"
-    place.parent.mkdir(mode=0o700)
-    monkeypatch.setenv("SPARK_LOCAL_CONNECT_DISCOVERY", str(place))
-    yield place
-    import_module("pyspark.sql.connect.local_server").stop_local_connect_server()
 
 
 @pytest.mark.real
@@ -164,7 +152,9 @@ def test_a_query_on_the_shared_server_ends_when_the_deploy_is_changed_to_local(
     folder = CheckpointFolder(config["checkpoint.location"], moldau_topic)
     number, is_open, _ = folder.session_note.read()
     assert not is_open
-    assert attach_session("moldau", _address(shared), moldau_topic, number) is None, "it is closed"
+    assert attach_session("moldau", server_address(shared), moldau_topic, number) is None, (
+        "it is closed"
+    )
     assert ids_in(tmp_path / "orders") == list(range(CHUNK))
 
 
@@ -184,7 +174,9 @@ def test_a_query_that_a_killed_runner_left_ends_before_its_checkpoint_is_removed
 
     SparkSinkConnector().removed({**config, "name": moldau_topic})
 
-    assert attach_session("moldau", _address(shared), moldau_topic, number) is None, "it is closed"
+    assert attach_session("moldau", server_address(shared), moldau_topic, number) is None, (
+        "it is closed"
+    )
     assert "SPARK_CONNECT_MODE_ENABLED" not in os.environ, "a worker starts runners of any kind"
     active = import_module("pyspark.sql.connect.session").SparkSession.getActiveSession()
     assert active is None, "no client stays that would look for its server when this process ends"
@@ -203,16 +195,6 @@ def test_a_query_that_a_killed_runner_left_ends_before_its_checkpoint_is_removed
     assert not closed.is_open
 
 
-def _found(shared: Path) -> dict[str, object]:
-    found: dict[str, object] = json.loads(shared.read_text())
-    return found
-
-
-def _address(shared: Path) -> str:
-    found = _found(shared)
-    return f"sc://{found['host']}:{found['port']}/;token={found['token']}"
-
-
 def _kill_in_mid_query(broker: SyncEmbeddedBroker, topic: str, config: dict[str, str]) -> None:
     with running(broker, topic, config) as events:
         events.until("progress")
@@ -220,14 +202,14 @@ def _kill_in_mid_query(broker: SyncEmbeddedBroker, topic: str, config: dict[str,
 
 
 def _kill_server(shared: Path) -> None:
-    pid = _found(shared)["pid"]
+    pid = found_server(shared)["pid"]
     assert isinstance(pid, int)
     os.kill(pid, signal.SIGKILL)
 
 
 def _remote(config: dict[str, str], shared: Path) -> dict[str, str]:
     """The address of the server, as a user writes it; all that is left in one batch."""
-    changed = {"spark.deploy": "remote", "spark.remote": _address(shared),
+    changed = {"spark.deploy": "remote", "spark.remote": server_address(shared),
                "trigger": "available-now"}  # fmt: skip
     return {**config, **changed, **ONE_BATCH}
 

@@ -17,6 +17,7 @@ from moldau.connectors.spark.failures import (
     cause_with_hint,
     end_of_runner,
     is_end_of_java,
+    is_permanent,
 )
 from moldau.connectors.spark.messages import (
     SINK,
@@ -30,6 +31,7 @@ from moldau.connectors.spark.runner import Runner
 from moldau.connectors.spark.runner_client import RunnerClient
 from moldau.connectors.spark.streaming_queries import StreamingQueries
 from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 from tests.connectors.spark.test_config import ORDERS_LAKE, config
 
 GATEWAY = "Java gateway process exited before sending its port number. (JAVA_GATEWAY_EXITED)"
@@ -188,7 +190,11 @@ def test_our_own_errors_stay_as_they_are() -> None:
     [
         (ConfigError("no master"), "no master -> correct this, and restart the connector"),
         (RuntimeError(IN_WORKER), "NAME --reset`, or choose another checkpoint.location"),
-        (RuntimeError(IN_WORKER.replace("failOnDataLoss=false", "x")), "and restart the connector"),
+        (
+            RuntimeError(IN_WORKER.replace("failOnDataLoss=false", "x")),
+            "-> correct this; the connector tries again by itself",
+        ),
+        (Unavailable("no master"), "-> correct this; the connector tries again by itself"),
         (RuntimeError(PARSED_MASTER), "spark://host:7077, k8s://... or yarn"),
         (RuntimeError("All masters are unresponsive! Giving up."), "of the same version"),
         (
@@ -232,6 +238,38 @@ def test_a_failure_says_what_to_do_once(error: Exception, hint: str) -> None:
     assert found.count(" -> ") == 1
 
 
+class AnalysisException(Exception):
+    """As PySpark names it."""
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (ConfigError("the rows lack columns"), True),
+        (Unavailable("no master"), False),
+        (RuntimeError("Traceback: \nmoldau.errors.ConfigError: the table lacks columns"), True),
+        (RuntimeError("Traceback: \nmoldau.spark.reach.Unavailable: no connection"), False),
+        (RuntimeError(IN_WORKER), True),
+        (RuntimeError("[USER_RAISED_EXCEPTION] a value does not fit SQLSTATE: P0001"), True),
+        (AnalysisException("[UNRESOLVED_COLUMN.WITH_SUGGESTION] x"), True),
+        (AnalysisException("[TABLE_OR_VIEW_NOT_FOUND] x"), False),
+        (RuntimeError("All masters are unresponsive! Giving up."), False),
+        (ConnectionRefusedError("x"), False),
+    ],
+)
+def test_only_what_the_config_decides_is_permanent(error: Exception, expected: bool) -> None:
+    assert is_permanent(error) is expected
+
+
+@pytest.mark.parametrize("code", [-9, 137])
+def test_a_runner_that_a_signal_killed_is_named_so(code: int) -> None:
+    lines = ["Fatal Python error: faulthandler", "Extension modules: numpy"]
+
+    assert end_of_runner(lines, code).startswith("the Spark runner was killed by signal 9 (SIGKILL")
+    assert "faulthandler" in end_of_runner(lines, 1)
+    assert "faulthandler" in end_of_runner(lines)
+
+
 def test_a_status_has_the_trace_of_the_runner_below_the_cause() -> None:
     client = RunnerClient("lake", SINK, config())
     trace = 'Traceback\n  File "lake.py", line 7, in clean'
@@ -263,6 +301,16 @@ def test_progress_tells_the_lag() -> None:
     assert record_lag(parse_message(encode_message(told))) == 7
     assert told["end"] == {"orders": {"0": 10}}
     assert record_lag({"type": "progress"}) is None
+
+
+def test_a_spark_connect_server_leaves_the_totals_of_a_progress_to_its_client() -> None:
+    source = {"numInputRows": 7, "inputRowsPerSecond": 2.5, "processedRowsPerSecond": 3.5}
+    totals = dict.fromkeys(source)
+
+    told = progress_message({"name": "lake", "batchId": 0, **totals, "sources": [source, source]})
+
+    assert told["rows"] == 14
+    assert (told["input_rows_per_second"], told["processed_rows_per_second"]) == (5.0, 7.0)
 
 
 def test_skipped_records_are_a_line_of_the_log(caplog: pytest.LogCaptureFixture) -> None:

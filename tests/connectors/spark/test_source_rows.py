@@ -114,6 +114,37 @@ def test_a_database_gives_what_is_above_the_offset(
         source_rows(spark, tmp_path, **{**given, "incremental.column": "no"}).rows_above(None)
 
 
+@pytest.mark.parametrize("kind", ["jdbc", "table"])
+def test_a_read_has_a_limit_and_all_rows_of_its_last_value(
+    spark: Any, tmp_path: Path, kind: str
+) -> None:
+    url = f"sqlite:///{tmp_path}/many.db"
+    engine = sa.create_engine(url, poolclass=sa.pool.NullPool)
+    with engine.begin() as connection:
+        connection.exec_driver_sql("CREATE TABLE names (id BIGINT, turn BIGINT)")
+        for number in range(10):
+            connection.exec_driver_sql("INSERT INTO names VALUES (?, ?)", (number, number // 2))
+    spark.range(10).selectExpr("id", "id DIV 2 AS turn").createOrReplaceTempView("names")
+    given = {"source.format": kind, "source.table": "names", "jdbc.url": f"jdbc:{url}",
+             "mode": "incremental", "incremental.column": "turn",
+             "max.rows.per.batch": "3"}  # fmt: skip
+    if kind == "table":
+        del given["jdbc.url"]
+    source = source_rows(spark, tmp_path, **given)
+
+    found, offset = [], None
+    while (new := source.rows_above(offset)) is not None:
+        found.append((ids(new.rows), new.has_more))
+        offset = new.highest
+
+    assert found == [
+        ([0, 1, 2, 3], True),
+        ([4, 5, 6, 7], True),
+        ([8, 9], False),
+    ]
+    source.close()
+
+
 def test_rows_above_an_offset_are_transformed(spark: Any, tmp_path: Path) -> None:
     spark.createDataFrame(TABLE).createOrReplaceTempView("names")
     given = {"source.format": "table", "source.table": "names", "mode": "incremental",
@@ -207,7 +238,7 @@ def test_many_rows_of_a_database_go_through_files(
 def test_rows_above_an_offset_go_through_files_too(
     spark: Any, tmp_path: Path, many: dict[str, str], small_pieces: None
 ) -> None:
-    more = {"mode": "incremental", "incremental.column": "id",
+    more = {"mode": "incremental", "incremental.column": "id", "max.rows.per.batch": "1000000",
             "transforms.sql": "SELECT count(*) AS id FROM source"}  # fmt: skip
     source = source_rows(spark, tmp_path, **many, **more)
 

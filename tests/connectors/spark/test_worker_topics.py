@@ -153,6 +153,6 @@ def test_topics_share_a_table_of_a_database_and_a_topic_is_written_again(
 
     with engine.connect() as connection:
         found = connection.exec_driver_sql("SELECT query FROM moldau_spark_batches").scalars()
-        queries = sorted(found)
+        queries = sorted(each.partition(" ")[0] for each in found)
     assert queries[:2] == [f"{name}:{topic}" for topic in topics]
     assert queries[2].startswith(f"{name}:{topics[1]}:1-")

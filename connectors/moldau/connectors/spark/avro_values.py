@@ -10,6 +10,7 @@ from moldau.client.serdes.registry.schemas import RegistryError, Schema
 from moldau.client.sync import SchemaRegistry
 from moldau.errors import ConfigError
 from moldau.spark.avro_writing import VALUE, ValueWriter, check_record, schema_of, value_writer
+from moldau.spark.reach import Unavailable
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,7 +68,7 @@ class AvroValues:
             try:
                 return registry.register(subject, Schema(schema))
             except RegistryError as error:
-                raise ConfigError(
+                raise Unavailable(
                     f"the registry does not take the schema of the values: {error}; check "
                     "value.registry, or change the columns or the subject's compatibility",
                     subject=subject,

@@ -17,6 +17,7 @@ from moldau.connectors.spark.lease import RENEW_S, Lease, checkpoint_in_use
 from moldau.errors import ConfigError
 from moldau.ids import format_uuid, new_uuid
 from moldau.runtime.real import RealRuntime
+from moldau.spark.reach import Unavailable
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
 LOCK: Final = "lock"
@@ -45,7 +46,7 @@ class CheckpointLock:
             path.mkdir(parents=True, exist_ok=True)
             self._file = (path / LOCK).open("a")
         except OSError as error:
-            raise ConfigError(
+            raise Unavailable(
                 f"the checkpoint cannot be written: {error.strerror}; check checkpoint.location",
                 path=str(path),
             ) from error

@@ -110,6 +110,11 @@ class SparkSinkConfig(SparkConfig):
     sink_table: str | None = key(
         "sink.table", None, doc="The table, for jdbc and iceberg.", group=_SINK
     )
+    sink_catalog: str = key(
+        "sink.catalog", "moldau",
+        doc="The name of the Iceberg catalog. Tables of an SQL catalog belong to its name.",
+        group=_SINK,
+    )  # fmt: skip
     sink_topic: str | None = key(
         "sink.topic", None, doc="The topic, for sink.format=topic.", group=_SINK
     )
@@ -324,6 +329,8 @@ class SparkSinkConfig(SparkConfig):
             needed = ["sink.table", "sink.option.uri"]
             if "." not in (self.sink_table or "."):
                 yield Problem("sink.table", "name the namespace too, as in shop.orders")
+        elif "sink.catalog" in self.originals:
+            yield Problem("sink.catalog", "it is for iceberg: leave it out")
         for name in needed:
             if not self.originals.get(name):
                 yield Problem(name, f"sink.format={self.sink_format} needs it")

@@ -1,7 +1,9 @@
 """Write batches into a database exactly once: rows and batch number in one transaction.
 
-The table `moldau_spark_batches` has the number of the last batch of each query. A batch whose
-number is there was written before a crash, and is left out.
+The table `moldau_spark_batches` has the number of the last batch of each query in each table. A
+batch whose number is there was written before a crash, and is left out. The key of a row is the
+query's name, a blank and the table's name. Rows of an earlier version have the query's name alone;
+they count for every table until the query has written its next batch.
 """
 
 from __future__ import annotations
@@ -23,8 +25,10 @@ from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.engines import CONNECT_ERRORS, create_engine, no_connection
 from moldau.connectors.spark.spool import SpooledRows, spooled_rows
 from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 
 BATCH_TABLE: Final = "moldau_spark_batches"
+_KEY_CHARS: Final = 255
 _ROWS_PER_INSERT: Final = 5_000
 _UPSERT_DIALECTS: Final = ("postgresql", "sqlite")
 
@@ -45,7 +49,7 @@ class DatabaseSink:
         self._batches = sa.Table(
             BATCH_TABLE,
             self._metadata,
-            sa.Column("query", sa.String(255), primary_key=True),
+            sa.Column("query", sa.String(_KEY_CHARS), primary_key=True),
             sa.Column("batch", sa.BigInteger, nullable=False),
         )
 
@@ -56,11 +60,7 @@ class DatabaseSink:
         """
         engine = self._open_engine()
         with spooled_rows(batch, self._checkpoint.spool) as rows, engine.begin() as connection:
-            last = connection.scalar(
-                sa.select(self._batches.c.batch)
-                .where(self._batches.c.query == self._checkpoint.query_name)
-                .with_for_update()
-            )
+            last = self._last_number(connection)
             if is_repeated(last, number, is_fresh=self._checkpoint.is_fresh):
                 return
             table = self._target_table(connection, rows.schema)
@@ -69,7 +69,7 @@ class DatabaseSink:
             statement = self._insert_statement(table)
             for values in _insert_values(rows, table):
                 connection.execute(statement, values)
-            self._store_number(connection, number, is_first=last is None)
+            self._store_number(connection, number)
 
     def close(self) -> None:
         """Close the connections to the database."""
@@ -120,7 +120,7 @@ class DatabaseSink:
             reloaded = sa.MetaData(schema=schema_name or None)
             return sa.Table(name, reloaded, autoload_with=connection)
         if not self._config.auto_create:
-            raise ConfigError(
+            raise Unavailable(
                 "there is no such table, and auto.create=false: create the table, or set "
                 "auto.create=true",
                 table=whole,
@@ -130,7 +130,7 @@ class DatabaseSink:
             for each in schema
         ]
         if schema_name and schema_name not in inspector.get_schema_names():
-            raise ConfigError(
+            raise Unavailable(
                 "there is no such schema in the database: create it, or correct sink.table",
                 schema=schema_name,
             )
@@ -165,14 +165,29 @@ class DatabaseSink:
             return insert.on_conflict_do_nothing(index_elements=self._keys)
         return insert.on_conflict_do_update(index_elements=self._keys, set_=others)
 
-    def _store_number(self, connection: sa.Connection, number: int, *, is_first: bool) -> None:
-        name = self._checkpoint.query_name
-        if is_first:
-            statement: Any = sa.insert(self._batches).values(query=name, batch=number)
-        else:
-            own = self._batches.c.query == name
-            statement = sa.update(self._batches).where(own).values(batch=number)
-        connection.execute(statement)
+    @property
+    def _row_keys(self) -> tuple[str, str]:
+        """The keys of the query's row for this table, and of that of an earlier version."""
+        query = self._checkpoint.query_name
+        return f"{query} {self._config.sink_table}"[:_KEY_CHARS], query
+
+    def _last_number(self, connection: sa.Connection) -> int | None:
+        """Return the number of the last batch in this table; None if it has none."""
+        rows = connection.execute(
+            sa.select(self._batches.c.query, self._batches.c.batch)
+            .where(self._batches.c.query.in_(self._row_keys))
+            .with_for_update()
+        )
+        found: dict[str, int] = {each.query: each.batch for each in rows}
+        own, earlier = self._row_keys
+        return found.get(own, found.get(earlier))
+
+    def _store_number(self, connection: sa.Connection, number: int) -> None:
+        own, _ = self._row_keys
+        connection.execute(
+            sa.delete(self._batches).where(self._batches.c.query.in_(self._row_keys))
+        )
+        connection.execute(sa.insert(self._batches).values(query=own, batch=number))
 
 
 def _add_columns(connection: sa.Connection, table: sa.Table, fields: Iterable[Any]) -> None:

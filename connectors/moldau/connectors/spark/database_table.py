@@ -19,6 +19,7 @@ import sqlalchemy as sa
 from moldau.connectors.spark.engines import CONNECT_ERRORS, create_engine, no_connection
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 
 _BATCH_ROWS: Final = 5_000
 _DIGITS_MAX: Final = 38
@@ -41,18 +42,23 @@ class DatabaseTable:
         self._name = config.source_table or ""
         self._config = config
 
-    def highest(self, column: str, above: str | None) -> str | None:
-        """Return the highest value of a column; None if no value is above the offset."""
+    def highest(self, column: str, above: str | None, rows_max: int) -> tuple[str | None, bool]:
+        """Return the highest value of the first `rows_max` rows above the offset, and whether there
+        may be more rows. The value is None if no row is above the offset."""
         with self._connect() as connection:
             table = self._load_table(connection)
             cursor = self._column(table, column)
-            query = sa.select(sa.func.max(cursor))
+            first = sa.select(cursor.label("value")).where(cursor.is_not(None))
             if above is not None:
-                query = query.where(cursor > _parse_offset(cursor, above))
-            found = connection.scalar(query)
+                first = first.where(cursor > _parse_offset(cursor, above))
+            rows = first.order_by(cursor).limit(rows_max).subquery()
+            found, count = connection.execute(
+                sa.select(sa.func.max(rows.c.value), sa.func.count())
+            ).one()
         if found is None:
-            return None
-        return found.isoformat() if isinstance(found, date) else str(found)
+            return None, False
+        text = found.isoformat() if isinstance(found, date) else str(found)
+        return text, count == rows_max
 
     @contextmanager
     def rows(
@@ -89,7 +95,7 @@ class DatabaseTable:
         try:
             return sa.Table(name, sa.MetaData(), schema=schema or None, autoload_with=connection)
         except sa.exc.NoSuchTableError:
-            raise ConfigError(
+            raise Unavailable(
                 "there is no such table: check source.table", table=self._name
             ) from None
 

@@ -16,7 +16,7 @@ from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.session_note import Session
 from moldau.errors import ConfigError
-from moldau.spark.reach import check_reachable
+from moldau.spark.reach import Unavailable, check_reachable
 from moldau.spark.session import (
     need_connect,
     new_session,
@@ -78,7 +78,7 @@ def check_handshake(server: str, timeout_s: float = _HANDSHAKE_S) -> None:
     try:
         grpc.channel_ready_future(channel).result(timeout=timeout_s)
     except grpc.FutureTimeoutError:
-        raise ConfigError(
+        raise Unavailable(
             "the server accepts connections but does not answer as a Spark Connect server: correct "
             "the address, or restart the server",
             remote=server.partition("/;")[0],

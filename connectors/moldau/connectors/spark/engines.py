@@ -16,6 +16,7 @@ from moldau.connectors.jdbc.address import Address, AddressError, parse_address
 from moldau.connectors.jdbc.dialects import dialect_of
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 
 CONNECT_ERRORS = (sa.exc.OperationalError, ImportError)
 """What SQLAlchemy raises if there is no connection or no driver."""
@@ -48,7 +49,7 @@ def database_url(config: SparkConfig) -> sa.URL:
 def no_connection(error: Exception, config: SparkConfig) -> ConfigError:
     """Return the error for one of `CONNECT_ERRORS`, with the first line of the driver's words."""
     reason = str(getattr(error, "orig", None) or error).strip()
-    return ConfigError(
+    return Unavailable(
         f"no connection to the database: {next(iter(reason.splitlines()), type(error).__name__)}; "
         "check jdbc.url, and that it runs",
         url=database_url(config).render_as_string(hide_password=True),

@@ -10,7 +10,8 @@ import re
 from collections.abc import Sequence
 from typing import Final
 
-from moldau.errors import MoldauError
+from moldau.errors import ConfigError, MoldauError
+from moldau.spark.reach import Unavailable
 
 _MOLDAU_ERROR: Final = re.compile(r"^\s*(?:moldau\.[\w.]+\.)(\w+): (.+)$", re.MULTILINE)
 _TRACEBACK_END: Final = re.compile(r"^(?:[\w.]+\.)?(\w*(?:Error|Exception)): (.+)$", re.MULTILINE)
@@ -83,6 +84,10 @@ _HINTS_BY_TEXT: Final = tuple(
     )
 )
 """What to do about an error with such a text, if it has no Spark condition with a hint."""
+_WRONG_QUERY: Final = ("AnalysisException", "ParseException")
+"""Spark's errors of a query that it refuses before it runs."""
+_MAY_COME: Final = ("TABLE_OR_VIEW_NOT_FOUND", "PATH_NOT_FOUND", "PATH_ALREADY_EXISTS")
+"""Conditions of such errors that something beside the config can end."""
 _LOST: Final = "failOnDataLoss=false"
 _LOST_HERE: Final = "fail.on.data.loss=false"
 """The connector's key for that option of the data source."""
@@ -117,6 +122,11 @@ _JAVA_DIED_LINE: Final = (
     "Spark's Java process has died -> look for the kernel's out-of-memory killer, and give Java "
     "more memory with spark.conf.driver.memory; the query continues from its checkpoint"
 )
+_SIGNALS: Final = {6: "SIGABRT", 7: "SIGBUS", 9: "SIGKILL", 11: "SIGSEGV", 15: "SIGTERM"}
+_KILLED_HINT: Final = (
+    "look for the kernel's out-of-memory killer, or for what stopped it; the query continues from "
+    "its checkpoint"
+)
 _RESULT_TOO_LARGE: Final = re.compile(r"Total size of serialized results[^\n]*maxResultSize[^\n]*")
 _RESULT_TOO_LARGE_HINT: Final = (
     " -> make batches smaller with max.offsets.per.trigger, or set spark.conf.driver.maxResultSize"
@@ -135,6 +145,23 @@ def is_worker_timeout(error: BaseException) -> bool:
     return _WORKER_TIMEOUT in str(error)
 
 
+def is_permanent(error: BaseException) -> bool:
+    """Whether each further try with the same config fails as this one: the config is wrong, the
+    query is, or it was stopped at a record that does not fit."""
+    if isinstance(error, MoldauError):
+        return isinstance(error, ConfigError) and not isinstance(error, Unavailable)
+    text = str(error)
+    if is_worker_timeout(error) or type(error).__name__ in _JAVA_IS_GONE:
+        return False
+    if _LOST in text or _RAISED_BY_QUERY in text:
+        return True
+    found = _MOLDAU_ERROR.findall(text)
+    if found:
+        return bool(found[-1][0] == ConfigError.__name__)
+    conditions = {each for each, _ in _SPARK_CONDITION.findall(text)}
+    return type(error).__name__ in _WRONG_QUERY and conditions.isdisjoint(_MAY_COME)
+
+
 def cause_with_hint(error: BaseException) -> str:
     """Return the line of `cause_of`. An arrow and what to do about it follow the cause."""
     cause = cause_of(error)
@@ -145,8 +172,10 @@ def cause_with_hint(error: BaseException) -> str:
     hint = _hint_in(str(error))
     if hint is not None:
         return f"{cause} -> {hint}"
-    if isinstance(error, MoldauError) or _MOLDAU_ERROR.search(str(error)):
+    if is_permanent(error):
         return f"{cause} -> correct this, and restart the connector"
+    if isinstance(error, MoldauError) or _MOLDAU_ERROR.search(str(error)):
+        return f"{cause} -> correct this; the connector tries again by itself"
     return f"{cause} -> the trace below says where"
 
 
@@ -197,8 +226,11 @@ def cause_in_output(cause: str, lines: Sequence[str]) -> str:
     return cause
 
 
-def end_of_runner(lines: Sequence[str]) -> str:
-    """Return why a runner ended without a message of its own, by the last lines that it printed."""
+def end_of_runner(lines: Sequence[str], exit_code: int | None = None) -> str:
+    """Return why a runner ended without a message of its own, by the last lines that it printed, or
+    by the signal that killed it."""
+    if exit_code is not None and (number := _signal_of(exit_code)) is not None:
+        return f"the Spark runner was killed by {number} -> {_KILLED_HINT}"
     causes = [line for line in lines if not _NO_CAUSE.match(line)]
     known = [line for line in lines if _hint_in(line) is not None]
     found = known or [line for line in causes if _NAMES_ERROR.search(line)] or causes
@@ -207,6 +239,12 @@ def end_of_runner(lines: Sequence[str]) -> str:
     hint = _hint_in(found[-1]) or "the worker's log has the lines before it"
     cause = _shorten(_JAVA_FRONT.sub(r"\1: ", _LOG_FRONT.sub("", found[-1])))
     return f"the Spark runner ended: {cause} -> {hint}"
+
+
+def _signal_of(exit_code: int) -> str | None:
+    """Return the signal that has killed a process, or a child of a shell; None for another end."""
+    number = -exit_code if exit_code < 0 else exit_code - 128
+    return f"signal {number} ({_SIGNALS[number]})" if number in _SIGNALS else None
 
 
 def _hint_in(text: str) -> str | None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import re
 from typing import Final, NoReturn
 
-from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 
 _FILE: Final = re.compile(r"Encountered error while reading file (\S+?)\.\s")
 _MALFORMED: Final = re.compile(r"\[MALFORMED_\w+[\w.]*\]")
@@ -22,12 +22,12 @@ def raise_readable(error: Exception) -> NoReturn:
         raise error
     where = {} if file is None else {"file": file[1]}
     if is_malformed:
-        raise ConfigError(
+        raise Unavailable(
             "a row of the source cannot be parsed, or does not fit source.schema: correct it, or "
             "leave such rows out with errors.tolerance=all",
             **where,
         ) from error
-    raise ConfigError(
+    raise Unavailable(
         "Spark cannot read a file of the source: correct it, or remove it", **where
     ) from error
 

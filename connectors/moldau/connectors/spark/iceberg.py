@@ -1,8 +1,8 @@
 """Write batches into an Iceberg table, each once, by pyiceberg.
 
-`sink.option.*` are the properties of the catalog (`type`, `uri`, `warehouse`, ...). The number of
-the last batch of a query is a property of the table, set in the same commit as the rows. So it
-remains when snapshots expire.
+`sink.catalog` is the name of the catalog, and `sink.option.*` are its properties (`type`, `uri`,
+`warehouse`, ...). The number of the last batch of a query is a property of the table, set in the
+same commit as the rows. So it remains when snapshots expire.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from moldau.connectors.spark.batches import (
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.spool import spooled_rows
 from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 
-_CATALOG: Final = "moldau"
 _LAST_BATCH: Final = "moldau.batch."
 
 
@@ -31,12 +31,12 @@ def iceberg_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> Writ
         missing = import_module("pyiceberg.exceptions").NoSuchTableError
     except ImportError as error:
         raise ConfigError(
-            "sink.format=iceberg needs pyiceberg: pip install 'moldau-connectors[iceberg]'",
+            "sink.format=iceberg needs pyiceberg: pip install 'moldau[iceberg]'",
             missing=error.name,
         ) from error
     name = config.sink_table
     assert name is not None
-    catalog = catalogs.load_catalog(_CATALOG, **config.with_prefix("sink.option."))
+    catalog = catalogs.load_catalog(config.sink_catalog, **config.with_prefix("sink.option."))
     last_batch = f"{_LAST_BATCH}{checkpoint.query_name}"
 
     def load_table() -> Any:
@@ -47,7 +47,7 @@ def iceberg_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> Writ
 
     def create_table(schema: Any) -> Any:
         if not config.auto_create:
-            raise ConfigError(
+            raise Unavailable(
                 "there is no such table, and auto.create=false: create the table, or set "
                 "auto.create=true",
                 table=name,

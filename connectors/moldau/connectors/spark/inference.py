@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 
 SAMPLE_RECORDS: Final = 1_000
 
@@ -25,7 +26,7 @@ def infer_columns(values: Iterable[bytes | None]) -> str:
     arrow, reading = import_module("pyarrow"), import_module("pyarrow.json")
     lines = [json.dumps(each) for each in map(_parse_object, values) if each]
     if not lines:
-        raise ConfigError(
+        raise Unavailable(
             "value.schema=infer found no JSON object in the topics: send some records first, or "
             "give the columns, as in id BIGINT, at TIMESTAMP"
         )

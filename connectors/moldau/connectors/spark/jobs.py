@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
+from moldau.client.settings.rows import OF_CONSUMERS_ALONE
 from moldau.connectors.spark.avro_values import AvroValues
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.batches import QueryCheckpoint, prepare_file_sink
@@ -193,4 +194,7 @@ def record_layout(config: SparkSourceConfig) -> RecordLayout:
 def writer_options(start_message: Message, config: SparkSourceConfig) -> dict[str, str]:
     """Return the options with which the data source writes a source's records."""
     settings = {**start_message.get("clients", {}), **config.with_prefix("kafka.")}
-    return {**{f"kafka.{name}": text for name, text in settings.items()}, "topic": config.topic}
+    own = {
+        f"kafka.{name}": text for name, text in settings.items() if name not in OF_CONSUMERS_ALONE
+    }
+    return {**own, "topic": config.topic}

@@ -14,6 +14,7 @@ from typing import Final
 
 from moldau.connectors.file.storage import Storage
 from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 
 RENEW_S: Final = 3.0
 LEASE_S: Final = 20.0
@@ -55,7 +56,7 @@ class Lease:
         """Write the file again, to show that the owner lives. ConfigError if another owner has
         taken the lock over."""
         if not self._is_held():
-            raise ConfigError(
+            raise Unavailable(
                 "another query has taken this checkpoint over: its lock was not renewed in time",
                 path=self._path,
             )
@@ -89,7 +90,7 @@ class Lease:
 
 def checkpoint_in_use(path: str) -> ConfigError:
     """Return the error for a second query on a checkpoint."""
-    return ConfigError(
+    return Unavailable(
         "another query works on this checkpoint: stop it, or give each connector a name or "
         "checkpoint.location of its own",
         path=path,

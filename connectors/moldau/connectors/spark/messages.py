@@ -44,14 +44,21 @@ def parse_message(line: bytes) -> Message:
 
 def progress_message(progress: Message) -> Message:
     """Return the `progress` message for a StreamingQueryProgress of Spark."""
-    source = (progress.get("sources") or [{}])[0]
+    sources = progress.get("sources") or [{}]
+    source = sources[0]
+
+    def total(name: str) -> float:
+        """Return a number of all sources together. A Spark Connect server leaves it to us."""
+        whole = progress.get(name)
+        return sum(each.get(name) or 0 for each in sources) if whole is None else whole
+
     return {
         "type": "progress",
         "query": progress.get("name"),
         "batch": progress.get("batchId"),
-        "rows": progress.get("numInputRows", 0),
-        "input_rows_per_second": progress.get("inputRowsPerSecond", 0.0),
-        "processed_rows_per_second": progress.get("processedRowsPerSecond", 0.0),
+        "rows": total("numInputRows"),
+        "input_rows_per_second": total("inputRowsPerSecond"),
+        "processed_rows_per_second": total("processedRowsPerSecond"),
         "duration_ms": progress.get("durationMs", {}),
         "end": _parse_offsets(source.get("endOffset")),
         "latest": _parse_offsets(source.get("latestOffset")),

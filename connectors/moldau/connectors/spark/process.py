@@ -129,6 +129,12 @@ class RunnerProcess:
         """The exit code of the process; None while it runs."""
         return self._process.poll()
 
+    def final_exit_code(self) -> int | None:
+        """Return the exit code of a process that has closed its side. Wait a moment for its end."""
+        with suppress(subprocess.TimeoutExpired):
+            self._process.wait(_OUTPUT_END_S)
+        return self.exit_code
+
     def take(self, timeout_s: float) -> Message | None:
         """Return the next message; None if none comes within the timeout.
 

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from importlib import import_module
 from typing import Any, Final
 
+from moldau.client.settings.rows import OF_PRODUCERS_ALONE
 from moldau.connectors.spark.config import SparkSinkConfig, subscription
 from moldau.connectors.spark.generations import Generation
 from moldau.connectors.spark.messages import SKIPPED
@@ -54,8 +55,7 @@ class Rows:
         config = self._config
         starting = json.dumps(generation.starting) if generation.starting else None
         options = {
-            **{f"kafka.{name}": text for name, text in clients.items()},
-            **{f"kafka.{name}": text for name, text in config.with_prefix("kafka.").items()},
+            **self._consumer_options(clients),
             **subscription(config.originals),
             "startingOffsets": starting or config.starting_offsets,
             "failOnDataLoss": str(config.fail_on_data_loss).lower(),
@@ -80,12 +80,20 @@ class Rows:
                 options["value.schema"] = config.value_schema or ""
         return self._session.readStream.format("moldau").options(**options).load()
 
+    def _consumer_options(self, clients: Mapping[str, str]) -> dict[str, str]:
+        """Return the client settings as options of the data source, without those of a producer."""
+        settings = {**clients, **self._config.with_prefix("kafka.")}
+        return {
+            f"kafka.{name}": text
+            for name, text in settings.items()
+            if name not in OF_PRODUCERS_ALONE
+        }
+
     def sample(self, clients: Mapping[str, str], count: int) -> list[bytes | None]:
         """Return the values of up to `count` of the first records."""
-        options = {f"kafka.{name}": text for name, text in clients.items()}
-        options |= {f"kafka.{name}": text
-                    for name, text in self._config.with_prefix("kafka.").items()}  # fmt: skip
-        options |= subscription(self._config.originals)
+        options = {
+            **self._consumer_options(clients), **subscription(self._config.originals)
+        }  # fmt: skip
         rows = self._session.read.format("moldau").options(**options).load()
         found = rows.select("value").limit(count).collect()
         return [None if row.value is None else bytes(row.value) for row in found]

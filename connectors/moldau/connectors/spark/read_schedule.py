@@ -31,6 +31,8 @@ class Read:
         self._layout = layout
         self.row_count = 0
         self.highest: str | None = None
+        self.has_more = False
+        """Whether there may be more rows, which the next read takes at once."""
         self.error: Exception | None = None
         self.duration_ms = 0
         self._ended: Mailbox[bool] = Mailbox()
@@ -69,7 +71,7 @@ class Read:
             new = source.rows_above(above)
             if new is None:
                 return
-            rows, self.highest = new
+            rows, self.highest, self.has_more = new
         else:
             rows = source.all_rows()
         sql = import_module("pyspark.sql")
@@ -135,7 +137,9 @@ class ReadSchedule:
         if read.error is not None:
             raise_readable(read.error)
         self._send_result(read)
-        if self._config.is_available_now:
+        if read.has_more:
+            self._due_at = RealClock.monotonic()
+        elif self._config.is_available_now:
             self._session = None
             self._send({"type": "finished"})
 

@@ -14,7 +14,12 @@ from typing import Any, Final
 
 from moldau.connectors.spark.checkpoints import CheckpointFolder
 from moldau.connectors.spark.deployments import close_session, open_session
-from moldau.connectors.spark.failures import cause_of, cause_with_hint, is_worker_timeout
+from moldau.connectors.spark.failures import (
+    cause_of,
+    cause_with_hint,
+    is_permanent,
+    is_worker_timeout,
+)
 from moldau.connectors.spark.jobs import create_job, parse_config
 from moldau.connectors.spark.messages import (
     PAUSE,
@@ -132,7 +137,12 @@ def serve(messages: Mailbox[Message], send_line: SendLine) -> None:
             runner.start_job()
         _handle_messages(runner, messages)
     except Exception as error:
-        failed = {"type": "failed", "cause": cause_with_hint(error), "trace": _trace(error)}
+        failed = {
+            "type": "failed",
+            "cause": cause_with_hint(error),
+            "trace": _trace(error),
+            "is_permanent": is_permanent(error),
+        }
         send_line(encode_message(failed))
     finally:
         if runner is not None:

@@ -6,7 +6,7 @@ import logging
 from collections.abc import Mapping
 from typing import Any, Final
 
-from moldau.connect.errors import ConnectError
+from moldau.connect.errors import ConnectError, PermanentError
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.failures import cause_in_output, end_of_runner, is_end_of_java
 from moldau.connectors.spark.messages import (
@@ -60,9 +60,8 @@ class RunnerClient:
         if message is None:
             return self.metrics
         if message["type"] in ("stopped", "end"):
-            raise ConnectError(
-                end_of_runner(self._process.last_lines()), exit_code=self._process.exit_code
-            )
+            lines, code = self._process.last_lines(), self._process.final_exit_code()
+            raise ConnectError(end_of_runner(lines, code), exit_code=code)
         self.handle_message(message)
         return self.metrics
 
@@ -70,7 +69,8 @@ class RunnerClient:
         """Take over the metrics or the offset of a message. Raise ConnectError for `failed`."""
         match message["type"]:
             case "failed":
-                error = ConnectError(self._cause_of_failure(message["cause"]))
+                kind = PermanentError if message.get("is_permanent") else ConnectError
+                error = kind(self._cause_of_failure(message["cause"]))
                 error.add_note(message["trace"])
                 raise error
             case "progress":

@@ -14,6 +14,7 @@ from moldau.connectors.spark.addresses import local_path
 from moldau.connectors.spark.batch_logs import read_batch_numbers
 from moldau.connectors.spark.generations import Generations
 from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,7 +49,7 @@ class SinkDirectory:
             if others and is_new:
                 owner.unlink(missing_ok=True)
         except OSError as error:
-            raise ConfigError(
+            raise Unavailable(
                 f"sink.path cannot be written: {error.strerror}; check the path and its "
                 "permissions",
                 path=self._given,

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from moldau.client.settings.rows import OF_CONSUMERS_ALONE
 from moldau.connectors.spark.base_config import FILE_FORMATS, SparkConfig
 from moldau.connectors.spark.batches import QueryCheckpoint
 from moldau.connectors.spark.config import SparkSinkConfig
@@ -22,6 +23,8 @@ def start_sink_query(
     kind = config.sink_format
     if kind == "topic":
         rows = RecordLayout(key_columns=config.sink_keys).to_records(rows)
+        if config.output_mode == "update":
+            return _start_updates(rows, config, checkpoint, clients)
     writer = _query_writer(rows, config, checkpoint).outputMode(config.output_mode)
     if kind == "delta":
         from moldau.connectors.spark.delta import delta_writer
@@ -51,6 +54,20 @@ def start_sink_query(
     return writer.start()
 
 
+def _start_updates(
+    records: Any, config: SparkSinkConfig, checkpoint: QueryCheckpoint, clients: Mapping[str, str]
+) -> Any:
+    """Start the query that writes the changed rows of each batch to the topic. Spark has no output
+    mode `update` for a data source in Python, so each batch is written as a batch."""
+    options = {**_producer_options(config, clients), "topic": config.sink_topic}
+
+    def write(batch: Any, number: int) -> None:
+        batch.write.format("moldau").options(**options).mode("append").save()
+
+    writer = _query_writer(records, config, checkpoint).outputMode("update")
+    return writer.foreachBatch(write).start()
+
+
 def start_dead_letter_query(
     records: Any, config: SparkSinkConfig, checkpoint: QueryCheckpoint, clients: Mapping[str, str]
 ) -> Any:
@@ -75,6 +92,7 @@ def set_trigger(writer: Any, config: SparkConfig) -> Any:
 
 def _producer_options(config: SparkSinkConfig, clients: Mapping[str, str]) -> dict[str, str]:
     """Return the client settings as options of the data source, without those of a consumer."""
-    of_consumers = {"group.id", "isolation.level"}
     settings = {**clients, **config.with_prefix("kafka.")}
-    return {f"kafka.{name}": text for name, text in settings.items() if name not in of_consumers}
+    return {
+        f"kafka.{name}": text for name, text in settings.items() if name not in OF_CONSUMERS_ALONE
+    }

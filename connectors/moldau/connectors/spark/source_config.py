@@ -18,6 +18,8 @@ from moldau.spark.avro_writing import check_record
 STREAM_FORMATS: Final = (*FILE_FORMATS, "text", "rate", "table")
 """The formats that Spark can read as a stream."""
 _PATH_FORMATS: Final = (*FILE_FORMATS, "text", "delta")
+_DATABASE_ROWS: Final = 20_000
+_SCANNED_ROWS: Final = 1_000_000
 _SOURCE, _TOPIC = "Source", "Topic"
 
 
@@ -55,6 +57,11 @@ class SparkSourceConfig(SparkConfig):
     source_table: str | None = key(
         "source.table", None, doc="The table, for table, iceberg and jdbc.", group=_SOURCE
     )
+    source_catalog: str = key(
+        "source.catalog", "moldau",
+        doc="The name of the Iceberg catalog. Tables of an SQL catalog belong to its name.",
+        group=_SOURCE,
+    )  # fmt: skip
     source_schema: str | None = key(
         "source.schema", None,
         doc="The columns as DDL. A stream of files needs it, except text.", group=_SOURCE,
@@ -62,6 +69,13 @@ class SparkSourceConfig(SparkConfig):
     incremental_column: str | None = key(
         "incremental.column", None, doc="A column that rises with each new row.", group=_SOURCE
     )
+    max_batch_rows: int | None = key(
+        "max.rows.per.batch", None,
+        doc="How many rows an incremental read sends before it stores its offset; more if they "
+        "have one value. The default is 20000 for jdbc, and 1000000 for others, which each read "
+        "scans as a whole.",
+        ge=1, group=_SOURCE,
+    )  # fmt: skip
     schedule_interval_ms: int = key(
         "schedule.interval.ms", 60_000, kind="LONG",
         doc="The time between the starts of two reads, for bulk and incremental.", ge=1,
@@ -102,6 +116,13 @@ class SparkSourceConfig(SparkConfig):
         return self.mode == "stream"
 
     @property
+    def batch_rows(self) -> int:
+        """The number of rows of an incremental read, which a crash may repeat."""
+        if self.max_batch_rows is not None:
+            return self.max_batch_rows
+        return _DATABASE_ROWS if self.source_format == "jdbc" else _SCANNED_ROWS
+
+    @property
     def source_name(self) -> str:
         """The format and the place that are read, as `json:/data/in`, or `query`.
 
@@ -135,6 +156,8 @@ class SparkSourceConfig(SparkConfig):
         yield from self._check_source()
         if self.mode == "incremental" and not self.incremental_column:
             yield Problem("incremental.column", "mode=incremental needs it")
+        if self.max_batch_rows is not None and self.mode != "incremental":
+            yield Problem("max.rows.per.batch", "it is for mode=incremental: leave it out")
         if self.value_format == "columns" and (self.key_columns or self.header_columns):
             yield Problem("value.format", "with columns, the query makes keys and headers itself")
         yield from self._check_avro()
@@ -167,6 +190,8 @@ class SparkSourceConfig(SparkConfig):
             yield from check_columns("source.schema", self.source_schema)
         if kind == "iceberg":
             needed.append("source.option.uri")
+        elif "source.catalog" in self.originals:
+            yield Problem("source.catalog", "it is for iceberg: leave it out")
         for name in needed:
             if not self.originals.get(name):
                 yield Problem(name, f"source.format={kind} needs it")

@@ -11,9 +11,11 @@ import logging
 from importlib import import_module
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
+from moldau.connectors.spark.base_config import FILE_FORMATS
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.connectors.spark.source_spool import SourceSpool
 from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 
 if TYPE_CHECKING:
     from moldau.connectors.spark.database_table import DatabaseTable
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
 _PARSED_FORMATS: Final = ("json", "csv")
+_FILES: Final = (*FILE_FORMATS, "text")
+_BATCH_LIMITS: Final = ("maxfilespertrigger", "maxbytespertrigger")
+_BATCH_FILES: Final = "1000"
+"""The most files in a batch of a stream, unless a source.option says otherwise."""
 
 
 class NewRows(NamedTuple):
@@ -28,6 +34,8 @@ class NewRows(NamedTuple):
 
     rows: Any
     highest: str
+    has_more: bool
+    """Whether there may be more rows, which are for the next read."""
 
 
 class SourceRows:
@@ -63,7 +71,10 @@ class SourceRows:
         return self._transform(self._read_all())
 
     def rows_above(self, offset: str | None) -> NewRows | None:
-        """Return the rows above an offset, after the transforms; None if there are none."""
+        """Return rows above an offset, after the transforms; None if there are none.
+
+        They are the first `max.rows.per.batch` rows, with all rows that have the last one's
+        value."""
         column = self._config.incremental_column
         assert column is not None
         if self._config.source_format == "jdbc":
@@ -75,12 +86,14 @@ class SourceRows:
         kind = dict(rows.dtypes)[column]
         if offset is not None:
             rows = rows.where(f.col(column) > f.lit(offset).cast(kind))
-        highest = rows.agg(f.max(column).cast("string")).first()[0]
+        rows_max = self._config.batch_rows
+        first = rows.select(column).where(f.col(column).isNotNull()).orderBy(column).limit(rows_max)
+        highest, count = first.agg(f.max(column).cast("string"), f.count(f.lit(1))).first()
         if highest is None:
             return None
         # Rows that come during this read belong to the next read.
         rows = rows.where(f.col(column) <= f.lit(highest).cast(kind))
-        return NewRows(self._transform(rows), highest)
+        return NewRows(self._transform(rows), highest, count == rows_max)
 
     def _read_all(self) -> Any:
         config = self._config
@@ -105,12 +118,12 @@ class SourceRows:
     def _database_rows_above(self, column: str, offset: str | None) -> NewRows | None:
         """Return the rows above an offset. The database itself selects them."""
         database = self._database()
-        highest = database.highest(column, offset)
+        highest, has_more = database.highest(column, offset, self._config.batch_rows)
         if highest is None:
             return None
         with database.rows(column, offset, highest) as found:
             rows = self._spool.to_spark(found)
-        return NewRows(self._transform(rows), highest)
+        return NewRows(self._transform(rows), highest, has_more)
 
     def _database(self) -> DatabaseTable:
         from moldau.connectors.spark.database_table import DatabaseTable
@@ -140,6 +153,9 @@ def _reader_options(config: SparkSourceConfig) -> dict[str, str]:
     """Return the options of Spark's reader. By default a row of JSON or CSV that cannot be parsed
     fails the read, and with `errors.tolerance=all` it is left out: Spark would make nulls of it."""
     options = config.with_prefix("source.option.")
+    given = {each.lower() for each in options}
+    if config.is_stream and config.source_format in _FILES and given.isdisjoint(_BATCH_LIMITS):
+        options = {"maxFilesPerTrigger": _BATCH_FILES, **options}
     if config.source_format not in _PARSED_FORMATS or any(
         each.lower() == "mode" for each in options
     ):
@@ -166,12 +182,12 @@ def _delta_table(config: SparkSourceConfig) -> Any:
         delta = import_module("deltalake")
     except ImportError as error:
         raise ConfigError(
-            "source.format=delta needs deltalake: pip install 'moldau-connectors[delta]'",
+            "source.format=delta needs deltalake: pip install 'moldau[delta]'",
             missing="deltalake",
         ) from error
     options = config.with_prefix("source.option.") or None
     if not delta.DeltaTable.is_deltatable(config.source_path, storage_options=options):
-        raise ConfigError("there is no Delta table: check source.path", path=config.source_path)
+        raise Unavailable("there is no Delta table: check source.path", path=config.source_path)
     return delta.DeltaTable(config.source_path, storage_options=options).to_pyarrow_table()
 
 
@@ -181,14 +197,14 @@ def _iceberg_table(config: SparkSourceConfig) -> Any:
         missing = import_module("pyiceberg.exceptions").NoSuchTableError
     except ImportError as error:
         raise ConfigError(
-            "source.format=iceberg needs pyiceberg: pip install 'moldau-connectors[iceberg]'",
+            "source.format=iceberg needs pyiceberg: pip install 'moldau[iceberg]'",
             missing=error.name,
         ) from error
-    catalog = catalogs.load_catalog("moldau", **config.with_prefix("source.option."))
+    catalog = catalogs.load_catalog(config.source_catalog, **config.with_prefix("source.option."))
     try:
         return catalog.load_table(config.source_table).scan().to_arrow()
     except missing:
-        raise ConfigError(
+        raise Unavailable(
             "there is no such table: check source.table", table=config.source_table
         ) from None
     finally:

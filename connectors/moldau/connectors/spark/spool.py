@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from moldau.errors import ConfigError
+from moldau.spark.reach import Unavailable
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
 TABLE_BYTES: Final = 64 * 1024 * 1024
@@ -116,7 +117,7 @@ def file_system(address: str) -> tuple[Any, str]:
         found, path = import_module("fsspec.core").url_to_fs(address)
     except (ImportError, ValueError, OSError) as error:
         raise ConfigError(
-            f"{error}: pip install 'moldau-connectors[fsspec]' and the package for that protocol",
+            f"{error}: pip install 'moldau[fsspec]' and the package for that protocol",
             address=address,
         ) from error
     return fs.PyFileSystem(fs.FSSpecHandler(found)), path
@@ -201,7 +202,7 @@ def _first_schema(batch: Any, system: Any, parts: Sequence[Any]) -> Any:
 
 def file_not_seen(path: str) -> ConfigError:
     """Return the error for a file of the spool that another machine wrote and this one lacks."""
-    return ConfigError(
+    return Unavailable(
         "rows that another process wrote beside the checkpoint are not there: checkpoint.location "
         "has to be a place that all of Spark's machines see",
         path=path,
