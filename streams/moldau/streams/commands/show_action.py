@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Callable
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.output import write_json
@@ -20,13 +21,45 @@ def show_app(arguments: Namespace, context: Context) -> int:
     if arguments.action == "explain":
         counts = _counts(arguments.partitions)
         if arguments.json:
-            write_json(context.out, description(plan, counts))
+            found = description(plan, counts)
+            write_json(context.out, {**found, "settings": _problems(arguments.client_settings)})
             return Exit.DONE
         text = explain_text(plan, counts)
     else:
         text = topology_text(plan) if arguments.action == "topology" else draw_svg(plan)
     print(text.rstrip("\n"), file=context.out)
     return Exit.DONE
+
+
+def _problems(words: list[str]) -> list[dict[str, str]]:
+    """Return what is wrong with settings that were given as NAME=VALUE."""
+    from moldau.cli.commands.cluster_connection import assignments
+    from moldau.client.settings.rows import (
+        ADMIN_SETTINGS,
+        CONSUMER_SETTINGS,
+        PRODUCER_SETTINGS,
+        resolve,
+    )
+    from moldau.config import BadSettings
+    from moldau.streams.running import checked
+
+    found: dict[str, str] = {}
+
+    def collect(check: Callable[[], object]) -> None:
+        try:
+            check()
+        except BadSettings as error:
+            found.update({each.name: str(each) for each in error.problems})
+
+    given = {"bootstrap.servers": "localhost:9092", **assignments(words)}
+    collect(lambda: checked(given))
+    if not found:
+        clients = checked(given).clients
+        consumer = {"group.id": "app", **clients["consumer"]}
+        collect(lambda: resolve(CONSUMER_SETTINGS, consumer, {}))
+        collect(lambda: resolve(PRODUCER_SETTINGS, clients["producer"], {}))
+        collect(lambda: resolve(ADMIN_SETTINGS, clients["admin"], {}))
+    return [{"name": name, "text": text} for name, text in found.items()]
 
 
 def _counts(words: list[str]) -> dict[str, int]:

@@ -62,6 +62,14 @@ class StreamsCommand:
             help="the partition count of an input, to see what the app makes on it and whether it "
             "can run; may be repeated (default: one that fits)",
         )
+        explain.add_argument(
+            "--set",
+            action="append",
+            default=[],
+            dest="client_settings",
+            metavar="NAME=VALUE",
+            help="with --json: check that the app can run with this setting; may be repeated",
+        )
         for each in (run, state, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 

@@ -27,10 +27,27 @@ def description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
         "chooses_topics": any(
             isinstance(step.operation, op.Sink) and not step.operation.topic for step in steps
         ),
+        "fields": _fields(plan, own),
         "makes": [*sorted(own), *plan.changelogs()],
         "programs": [_program(each) for each in plan.programs],
         "problem": _problem(plan, partitions),
     }
+
+
+def _fields(plan: Plan, own: set[str]) -> dict[str, list[str]]:
+    """Return the fields of the values in the topics that the app writes, where they are known.
+
+    A topic with values of several types has all their fields."""
+    found: dict[str, list[str] | None] = {}
+    for program in plan.programs:
+        for step in program.steps:
+            operation = step.operation
+            if not isinstance(operation, op.Sink) or not operation.topic or operation.topic in own:
+                continue
+            before, fields = found.get(operation.topic, []), operation.value.fields
+            known = before is not None and fields is not None
+            found[operation.topic] = [*before, *fields] if known else None  # type: ignore[misc]
+    return {topic: list(dict.fromkeys(names)) for topic, names in found.items() if names}
 
 
 def _program(program: Program) -> dict[str, Any]:

@@ -161,14 +161,30 @@ def _json(kind: Any) -> Codec:
         ) from None
     hashable = _is_hashable(kind)
     encode: Callable[[Any], bytes] = _key_encoder.encode if hashable else _encoder.encode
-    return Codec(type_name(kind), encode, decoder.decode, hashable, _is_immutable(kind))
+    fields = _fields(kind)
+    return Codec(type_name(kind), encode, decoder.decode, hashable, _is_immutable(kind), fields)
 
 
 def _model(kind: Any) -> Codec:
     def encode(value: Any) -> bytes:
         return value.model_dump_json().encode()  # type: ignore[no-any-return]
 
-    return Codec(type_name(kind), encode, kind.model_validate_json)
+    computed = kind.__pydantic_decorators__.computed_fields
+    fields = (*kind.model_fields, *computed)
+    return Codec(type_name(kind), encode, kind.model_validate_json, fields=fields)
+
+
+def _fields(kind: Any) -> tuple[str, ...] | None:
+    """Return the names that a record of this type has in JSON; None for other types."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        if kind.__struct_config__.array_like:
+            return None
+        tag = kind.__struct_config__.tag_field
+        names = tuple(each.encode_name for each in msgspec.structs.fields(kind))
+        return names if tag is None else (tag, *names)
+    if dataclasses.is_dataclass(kind):
+        return tuple(each.name for each in dataclasses.fields(kind))
+    return None
 
 
 def _is_hashable(kind: Any) -> bool:
