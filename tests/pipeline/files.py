@@ -59,8 +59,10 @@ def read(
             raise FileNotFoundError(2, "No such file or directory", path)
         return (files or {})[path]
 
-    def explain(targets: Sequence[str], counts: Mapping[str, int]) -> list[AppPlan | str]:
-        return [known[each] for each in targets]
+    def explain(
+        apps: Sequence[tuple[str, Mapping[str, str]]], counts: Mapping[str, int]
+    ) -> list[AppPlan | str]:
+        return [known[target] for target, _ in apps]
 
     return read_pipeline(text, "p.yaml", Inputs("/srv/p", read_text, explain, variables))
 

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client.consumer.offsets import EARLIEST
+from moldau.client.consumer.positions import MISSED
 from moldau.client.sync import Admin, Producer
 from moldau.pipeline.data_directory import DataDirectory
 from moldau.pipeline.missed import MissedRecords
@@ -140,6 +141,7 @@ def test_counts_outlive_the_restart_of_a_task_and_are_reported_when_they_double(
     assert totals == {"write": 23}
     missed.on_log("app", ["INFO x", "WARN consumer: gone (old_offset=1, missed=7)"])
     assert totals["app"] == 7
+    assert MISSED == "missed"
     assert [each.partition(":")[0] for each in missed.new_lines()] == ["app"]
 
 

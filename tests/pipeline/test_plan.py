@@ -9,8 +9,19 @@ import pytest
 
 from moldau.cli import main
 from moldau.connect.config.kinds import HIDDEN
-from moldau.pipeline.plan import Action, Change, Facts, PlanStep, TopicFacts, plan
+from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory
+from moldau.pipeline.last_run import LastRun
+from moldau.pipeline.plan import (
+    Action,
+    Change,
+    Facts,
+    PlanStep,
+    TopicFacts,
+    plan,
+    topology_of,
+)
 from moldau.pipeline.text import plan_text
+from moldau.runtime.real_files import RealFiles
 from tests.pipeline.files import WORDS, pipeline, read
 
 
@@ -127,7 +138,50 @@ def test_a_plan_for_an_own_broker_that_does_not_run_says_so(
     (tmp_path / ".moldau" / "words" / "broker").mkdir(parents=True)
     assert main(["pipeline", "plan", str(file)]) == 0
 
-    assert "own broker does not run, so its topics and connectors" in capsys.readouterr().err
+    assert "this is the plan of a new one" in capsys.readouterr().err
+
+
+def test_a_plan_of_a_stopped_pipeline_compares_with_its_last_run(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = WORDS[: WORDS.index("topologies:")] + WORDS[WORDS.index("sinks:") :]
+    text = text.replace("topics: counts", "topics: lines")
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(text)
+    data = DataDirectory(RealFiles(), str(tmp_path / ".moldau" / "words"))
+    data.prepare()
+    found = read(text).pipeline
+    configs = {each.name: each.config for each in found.connectors}
+    LastRun.of(OWN_BROKER, found, replace(facts(), connectors=configs)).save(data)
+
+    assert main(["pipeline", "plan", str(file)]) == 0
+    told = capsys.readouterr()
+    assert told.out.endswith("4 to keep\n")
+    assert "compares with the last run" in told.err
+    file.write_text(text.replace("file: counts.jsonl", "file: other.jsonl"))
+    assert main(["pipeline", "plan", str(file)]) == 0
+    assert "file: counts.jsonl -> other.jsonl" in capsys.readouterr().out
+
+
+def test_a_changed_topology_is_told() -> None:
+    found = pipeline()
+    (app,) = found.apps
+    assert app.plan is not None
+    before = {**topology_of(app.plan), "out": "filter after in", "gone": "map after in"}
+
+    (step,) = [
+        each
+        for each in plan(found, replace(facts(), topologies={app.name: before})).steps
+        if each.action is Action.START
+    ]
+    same = replace(facts(), topologies={app.name: topology_of(app.plan)})
+
+    assert step.note.endswith("; its topology is not that of the last run")
+    assert step.changes == (
+        Change("step out", "filter after in", "sink after in"),
+        Change("step gone", "map after in", None),
+    )
+    assert steps(same)[app.name].changes == ()
 
 
 @pytest.mark.parametrize(

@@ -16,20 +16,28 @@ TIMEOUT_S: Final = 60.0
 
 
 def explain_apps(
-    targets: Sequence[str], counts: Mapping[str, int], directory: str
+    apps: Sequence[tuple[str, Mapping[str, str]]], counts: Mapping[str, int], directory: str
 ) -> list[AppPlan | str]:
     """Return for each app its plan, or a text that says why it has none.
 
-    `counts` are the numbers of partitions of topics, by name."""
+    An app is its MODULE:APP and its settings, without references. `counts` are the numbers of
+    partitions of topics, by name."""
     from moldau.runtime.node_processes import outputs_of
 
     partitions = [
         word for topic, count in counts.items() for word in ("--partitions", f"{topic}={count}")
     ]
-    commands = [["streams", "explain", target, "--json", *partitions] for target in targets]
+    commands = [
+        ["streams", "explain", target, "--json", *partitions, *_set_words(settings)]
+        for target, settings in apps
+    ]
     return [
         parse_plan(code, out, err) for code, out, err in outputs_of(commands, directory, TIMEOUT_S)
     ]
+
+
+def _set_words(settings: Mapping[str, str]) -> list[str]:
+    return [word for name, text in settings.items() for word in ("--set", f"{name}={text}")]
 
 
 def parse_plan(code: int | None, out: str, err: str) -> AppPlan | str:
@@ -72,4 +80,6 @@ def _plan(found: Mapping[str, Any]) -> AppPlan:
             for program in found["programs"]
         ),
         problem=found["problem"],
+        fields={topic: tuple(names) for topic, names in found["fields"].items()},
+        wrong_settings={each["name"]: each["text"] for each in found["settings"]},
     )

@@ -91,6 +91,7 @@ def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Read
     """Read the file. Return the reading and the directory of the file."""
     from moldau.cli.commands.cluster_connection import assignments
     from moldau.pipeline.app_plans import explain_apps
+    from moldau.pipeline.queries import check_sql_with_spark
     from moldau.pipeline.reading import Inputs, read_pipeline
     from moldau.runtime.files import parent_path
     from moldau.runtime.places import absolute_path
@@ -102,9 +103,10 @@ def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Read
     inputs = Inputs(
         directory,
         files.read_text,
-        lambda targets, counts: explain_apps(targets, counts, directory),
+        lambda apps, counts: explain_apps(apps, counts, directory),
         assignments(arguments.var, "variable"),
         checks_connectors,
+        check_sql_with_spark if arguments.act is _lint else None,
     )
     return read_pipeline(files.read_text(path), arguments.file, inputs), directory
 
@@ -194,10 +196,12 @@ def _lint(arguments: Namespace, context: Context) -> int:
 
 def _plan(arguments: Namespace, context: Context) -> int:
     from contextlib import nullcontext
+    from dataclasses import replace
 
     from moldau.cli.output import write_json
     from moldau.pipeline.cluster import Cluster
     from moldau.pipeline.data_directory import OWN_BROKER
+    from moldau.pipeline.last_run import LastRun
     from moldau.pipeline.plan import Facts, plan
     from moldau.pipeline.text import plan_text
     from moldau.pipeline.worker import ConnectApi, worker_url
@@ -205,6 +209,7 @@ def _plan(arguments: Namespace, context: Context) -> int:
     reading, directory = _read_valid(arguments, context)
     data = _data_directory(arguments, reading, directory)
     state, url, is_running = data.load(), arguments.connect, data.is_running()
+    last_run = LastRun.load(data)
     # Without a `run` that is alive, this is the plan of the next one.
     if is_running:
         client = _settings_of_last_run(arguments, context, data)
@@ -219,13 +224,20 @@ def _plan(arguments: Namespace, context: Context) -> int:
                 state = state.at_start(cluster.id(), worker_url(url) if url else None)
             facts = cluster.facts(reading.pipeline, connect, state)
     else:
-        made = state.at_start(OWN_BROKER, None).connectors
-        facts = Facts(made=frozenset(made), is_own_broker=True)
-        if data.files.exists(data.path("broker")):
+        state = state.at_start(OWN_BROKER, None)
+        facts = Facts(made=frozenset(state.connectors), is_own_broker=True)
+        if last_run is not None and last_run.cluster == OWN_BROKER:
+            facts = replace(facts, topics=last_run.topics, connectors=last_run.connectors)
             context.err.write(
-                "the pipeline's own broker does not run, so its topics and connectors are not "
-                "known: this is the plan of a new one\n"
+                "the pipeline's own broker does not run: this compares with the last run\n"
             )
+        elif data.files.exists(data.path("broker")):
+            context.err.write(
+                "the pipeline's own broker does not run, and no run has written down its topics "
+                "and connectors: this is the plan of a new one\n"
+            )
+    if last_run is not None and last_run.cluster == state.cluster:
+        facts = replace(facts, topologies=last_run.topologies)
     found = plan(reading.pipeline, facts)
     if arguments.json:
         write_json(context.out, found.to_json())

@@ -5,6 +5,7 @@ DIR/apps/NAME     the stores of an app
 DIR/logs/NAME.log what a part wrote to standard error; NAME.out: to standard output
 DIR/settings      settings of parts, with resolved secrets: only the owner may read DIR
 DIR/state.json    what runs, at which addresses, and what the pipeline has made
+DIR/last_run.json the topics, connectors and topologies of the last `run`, for `plan`
 DIR/run.lock      locked while a `run` is alive
 """
 
@@ -157,7 +158,22 @@ class DataDirectory:
             name: {key: getattr(part, key) for key in PartState.__dataclass_fields__}
             for name, part in state.parts.items()
         }
-        self.files.write_text_atomic(self.path("state.json"), json.dumps(plain, indent=2) + "\n")
+        self.save_json("state.json", plain)
+
+    def load_json(self, name: str) -> dict[str, Any] | None:
+        """Return the JSON in a file of this directory; None if it is missing or damaged."""
+        path = self.path(name)
+        if not self.files.exists(path):
+            return None
+        try:
+            found: dict[str, Any] = json.loads(self.files.read_text(path))
+        except ValueError:
+            return None
+        return found
+
+    def save_json(self, name: str, plain: Mapping[str, Any]) -> None:
+        """Write JSON to a file of this directory. It is durable when this returns."""
+        self.files.write_text_atomic(self.path(name), json.dumps(plain, indent=2) + "\n")
 
     def write_settings(self, name: str, settings: Mapping[str, str]) -> str:
         """Write the settings of a part as a properties file. Return its path."""

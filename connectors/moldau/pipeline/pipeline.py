@@ -81,6 +81,10 @@ class AppPlan:
     chooses_topics: bool
     programs: tuple[tuple[Step, ...], ...]
     problem: str | None
+    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """The fields of the values in the topics that it writes, where they are known."""
+    wrong_settings: Mapping[str, str] = field(default_factory=dict)
+    """What is wrong with the app's settings, by name."""
 
 
 @dataclass(frozen=True, slots=True)

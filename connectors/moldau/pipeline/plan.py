@@ -12,7 +12,7 @@ from enum import Enum
 from typing import Any
 
 from moldau.connect.config.kinds import HIDDEN
-from moldau.pipeline.pipeline import Connector, Pipeline, Topic
+from moldau.pipeline.pipeline import App, AppPlan, Connector, Pipeline, Topic
 
 
 class Action(Enum):
@@ -69,6 +69,8 @@ class Facts:
     """The connectors that `run` has made and that may still exist."""
     is_own_broker: bool = False
     """The cluster is the pipeline's own broker, so nothing else makes topics there."""
+    topologies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    """The topologies of the apps in the last `run` on this cluster, as of `topology_of`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,9 +119,34 @@ def plan(pipeline: Pipeline, facts: Facts) -> Plan:
     for app in pipeline.apps:
         processes = f"{app.target}, {app.workers} process{'es' if app.workers > 1 else ''}"
         others = "; its group has members already" if app.group in facts.running else ""
-        steps.append(PlanStep(Action.START, "app", app.name, note=processes + others))
+        changes = _topology_changes(app, facts)
+        if changes:
+            others += "; its topology is not that of the last run"
+        steps.append(PlanStep(Action.START, "app", app.name, changes, processes + others))
     steps += [_connector(each, facts.connectors.get(each.name)) for each in pipeline.sources]
     return Plan(pipeline.name, tuple(steps))
+
+
+def topology_of(plan: AppPlan) -> dict[str, str]:
+    """Return the steps of an app: what each does and after which it comes, by its name."""
+    return {
+        step.name: f"{step.text} after {', '.join(step.parents)}" if step.parents else step.text
+        for program in plan.programs
+        for step in program
+    }
+
+
+def _topology_changes(app: App, facts: Facts) -> tuple[Change, ...]:
+    """Return the steps that the app has had, or has got, since the last `run`."""
+    before = facts.topologies.get(app.name)
+    if before is None or app.plan is None:
+        return ()
+    after = topology_of(app.plan)
+    return tuple(
+        Change(f"step {name}", before.get(name), after.get(name))
+        for name in dict.fromkeys((*after, *before))
+        if before.get(name) != after.get(name)
+    )
 
 
 def _topic(topic: Topic, facts: Facts) -> PlanStep:

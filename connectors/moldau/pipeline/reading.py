@@ -14,12 +14,17 @@ from moldau.pipeline.connectors import check_connector, check_worker, connector_
 from moldau.pipeline.document import Node, parse
 from moldau.pipeline.pipeline import App, AppPlan, Connector, Pipeline, Topic
 from moldau.pipeline.problems import Problem
+from moldau.pipeline.queries import CheckSql, check_columns, check_queries
 from moldau.pipeline.references import Variables, has_reference
 from moldau.pipeline.sections import ConnectorSection, PipelineSection, read_sections
+from moldau.pipeline.topic_settings import check_topic_settings
 from moldau.pipeline.wiring import check_wiring
 
-Explain = Callable[[Sequence[str], Mapping[str, int]], list[AppPlan | str]]
-"""Returns the plans of these apps. It gets the numbers of partitions of topics, by name.
+Explain = Callable[
+    [Sequence[tuple[str, Mapping[str, str]]], Mapping[str, int]], list[AppPlan | str]
+]
+"""Returns the plans of these apps, which are MODULE:APP and settings. It gets the numbers of
+partitions of topics, by name.
 
 In place of a plan it may return a text that says why there is none."""
 
@@ -36,6 +41,8 @@ class Inputs:
     checks_connectors: bool = True
     """Whether to validate the configs of connectors and of the worker, which imports connectors.
     An action on a running pipeline does not need it: `run` has done it."""
+    check_sql: CheckSql | None = None
+    """Checks the SQL of Spark connectors; None leaves that to Spark."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,6 +71,8 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
     if inputs.checks_connectors:
         problems += check_worker(sections.worker.settings, root)
     topics = _topics(sections, root)
+    for each_topic in topics:
+        problems += check_topic_settings(each_topic, root)
     sources = _connectors(sections.sources, root, is_source=True)
     sinks = _connectors(sections.sinks, root, is_source=False)
     for each in (*sources, *sinks) if inputs.checks_connectors else ():
@@ -83,6 +92,8 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
     )
     problems += _misplaced_references(pipeline, root)
     problems += check_wiring(pipeline)
+    problems += check_columns(pipeline, root)
+    problems += check_queries(pipeline, root, inputs.check_sql)
     return Reading(pipeline, tuple(sorted(dict.fromkeys(problems))))
 
 
@@ -160,14 +171,22 @@ def _apps(
         if each.partitions is not None or not each.is_external
     }
     problems, planned = [], []
-    for app, plan in zip(apps, inputs.explain([each.target for each in apps], counts), strict=True):
+    wanted = [(each.target, _without_references(each.settings)) for each in apps]
+    for app, plan in zip(apps, inputs.explain(wanted, counts), strict=True):
         if isinstance(plan, str):
             line = root.line_at(("topologies", app.name, "app"))
             problems.append(Problem(line, f"topologies.{app.name}: {plan}"))
             planned.append(app)
         else:
             planned.append(replace(app, plan=plan))
+            for name, text in plan.wrong_settings.items():
+                line = root.line_at(("topologies", app.name, "settings", name))
+                problems.append(Problem(line, f"topologies.{app.name}.settings: {text}"))
     return tuple(planned), problems
+
+
+def _without_references(settings: Mapping[str, str]) -> dict[str, str]:
+    return {name: text for name, text in settings.items() if not has_reference(text)}
 
 
 def _misplaced_references(pipeline: Pipeline, root: Node) -> list[Problem]:

@@ -25,6 +25,7 @@ from moldau.pipeline.commandlines import (
 )
 from moldau.pipeline.connectors import resolved_for_worker, unresolved
 from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory, PipelineFailed, RunState
+from moldau.pipeline.last_run import LastRun
 from moldau.pipeline.missed import MissedRecords
 from moldau.pipeline.pipeline import App, Connector, Pipeline
 from moldau.pipeline.plan import Action, Plan, plan
@@ -132,6 +133,9 @@ class PipelineRun:
             self._start_app(app, client)
         self._start_connectors(self._pipeline.sources, found)
         self._save()
+        with Cluster(client) as cluster:
+            facts = cluster.facts(self._pipeline, self._connect, self._state)
+        LastRun.of(self._state.cluster, self._pipeline, facts).save(self._data)
 
     def watch(self) -> None:
         """Restart parts that end, and report connectors that fail and records that were missed,

@@ -51,6 +51,9 @@ class SparkCommand:
         text = "make Spark start faster: archive its classes for the Java of this machine"
         warm = actions.add_parser("warm", help=text, description=f"M{text[1:]}.")
         warm.set_defaults(act=_warm)
+        check = actions.add_parser("check-sql")  # without help: `moldau pipeline lint` calls it
+        check.add_argument("queries", metavar="JSON")
+        check.set_defaults(act=_check_sql)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         return int(arguments.act(arguments, context))
@@ -113,6 +116,16 @@ def _warm(arguments: Namespace, context: Context) -> int:
     need_spark()
     path, size = make_archive(find_java(context.environment), context.environment)
     context.out.write(f"Spark will use this archive of its classes: {path} ({size >> 20} MiB)\n")
+    return 0
+
+
+def _check_sql(arguments: Namespace, context: Context) -> int:
+    from moldau.cli.output import write_json
+    from moldau.spark.session import need_spark
+    from moldau.spark.sql_check import check_queries
+
+    need_spark()
+    write_json(context.out, check_queries(arguments.queries))
     return 0
 
 

@@ -127,10 +127,10 @@ def test_a_task_runs_on_a_spark_connect_server(
     send(moldau_broker, moldau_topic, orders(60))
     send(moldau_broker, moldau_topic, orders(40, 60), partition=1)
     config = orders_lake(moldau_topic, tmp_path, trigger="processing 1 second")
-    config["spark.deploy"] = deploy
     if deploy == "remote":
         shared_server("local[2]", SparkSinkConfig.of(config).spark_conf)
         config["spark.remote"] = server_address(shared)
+    config["spark.deploy"] = deploy
     file = tmp_path / "orders-lake.json"
     file.write_text(json.dumps({"name": moldau_topic, "config": config}))
 

@@ -1,0 +1,52 @@
+"""What the last `run` has left behind: its topics, connectors and topologies, for the next `plan`.
+
+It is written when all parts run. So `plan` can compare a file with a pipeline that is stopped, and
+see that the topology of an app has changed, which Kafka itself does not know.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field
+from typing import Final, Self
+
+from moldau.pipeline.data_directory import DataDirectory
+from moldau.pipeline.pipeline import Pipeline
+from moldau.pipeline.plan import Facts, TopicFacts, topology_of
+
+LAST_RUN: Final = "last_run.json"
+"""Its file in the data directory."""
+
+
+@dataclass(frozen=True, slots=True)
+class LastRun:
+    """The facts of one `run`."""
+
+    cluster: str = ""
+    """The id of its cluster, or OWN_BROKER."""
+    topics: Mapping[str, TopicFacts] = field(default_factory=dict)
+    connectors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    topologies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, cluster: str, pipeline: Pipeline, facts: Facts) -> Self:
+        """Return what is there now that all parts of the pipeline run."""
+        topologies = {
+            app.name: topology_of(app.plan) for app in pipeline.apps if app.plan is not None
+        }
+        own = {each.name for each in pipeline.connectors}
+        connectors = {name: dict(each) for name, each in facts.connectors.items() if name in own}
+        return cls(cluster, facts.topics, connectors, topologies)
+
+    @classmethod
+    def load(cls, data: DataDirectory) -> Self | None:
+        """Return the last run of a data directory; None if it has none."""
+        found = data.load_json(LAST_RUN)
+        if found is None:
+            return None
+        topics = {name: TopicFacts(**each) for name, each in found["topics"].items()}
+        return cls(found["cluster"], topics, found["connectors"], found["topologies"])
+
+    def save(self, data: DataDirectory) -> None:
+        """Write it to a data directory, in place of the one before."""
+        data.save_json(LAST_RUN, asdict(self))
