@@ -72,7 +72,7 @@ def test_a_reference_that_cannot_be_read_here_is_a_warning(monkeypatch: pytest.M
 
 def test_the_settings_of_the_worker_may_be_references(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("SHOP_SECRET", "hunter2")
-    converter, own = "value.converter.basic.auth.user.info", "sasl.jaas.config"
+    converter, own = "value.converter.basic.auth.user.info", "rest.advertised.host.name"
     value = "'${env:SHOP_SECRET}'"
     text = f"{WORDS}worker: {{settings: {{{converter}: {value}, {own}: {value}}}}}\n"
 
@@ -89,11 +89,13 @@ def test_a_setting_of_the_worker_that_cannot_be_read_here_is_a_warning(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.delenv("SHOP_SECRET", raising=False)
-    given = "worker: {settings: {sasl.jaas.config: '${env:SHOP_SECRET}'}}\n"
+    given = "worker: {settings: {rest.advertised.host.name: '${env:SHOP_SECRET}'}}\n"
 
     (problem,) = problem_lines(WORDS + given)
 
-    assert problem.startswith("18: warning: worker.settings.sasl.jaas.config: the environment")
+    assert problem.startswith(
+        "18: warning: worker.settings.rest.advertised.host.name: the environment"
+    )
 
 
 def test_paths_count_from_the_file() -> None:
