@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 import pytest
 
 from moldau.connect.config.infos import ConfigInfos
-from moldau.connect.plugins import PluginKind, PluginNotFound, validate
+from moldau.connect.plugins import Catalogue, PluginKind, PluginNotFound, validate
 from moldau.errors import ConfigError
 from tests.connect.plugins.installed import catalogue
 
@@ -155,3 +157,30 @@ def test_without_a_connector_there_is_nothing_to_validate() -> None:
         validate(catalogue(), {"name": "x"})
     with pytest.raises(PluginNotFound, match="which name matches Other"):
         validate(catalogue(), {"connector.class": "Other"})
+
+
+@pytest.mark.parametrize(
+    ("converter", "module", "extra"),
+    [
+        ("io.confluent.connect.avro.AvroConverter", "fastavro", "avro"),
+        ("io.confluent.connect.protobuf.ProtobufConverter", "proto_schema_parser", "protobuf"),
+        ("io.confluent.connect.json.JsonSchemaConverter", "jsonschema_rs", "json-schema"),
+        ("io.confluent.connect.avro.AvroConverter", "httpcore2", "schema-registry"),
+    ],
+)
+def test_a_library_that_is_missing_is_an_error_with_the_command_that_installs_it(
+    monkeypatch: pytest.MonkeyPatch, converter: str, module: str, extra: str
+) -> None:
+    monkeypatch.setitem(sys.modules, module, None)
+    for loaded in [each for each in sys.modules if each.startswith(f"{module}.")]:
+        monkeypatch.delitem(sys.modules, loaded)
+    config = {
+        "name": "lines", "connector.class": "FileStreamSource", "topic": "t", "file": "f",
+        "value.converter": converter,
+        "value.converter.schema.registry.url": "http://127.0.0.1:1",
+    }  # fmt: skip
+
+    found = texts(validate(Catalogue.installed(), config))
+
+    assert "pip install" in found["value.converter"]
+    assert f"[{extra}]" in found["value.converter"]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import socket
 import sqlite3
 from contextlib import closing
 from pathlib import Path
@@ -148,3 +149,23 @@ def test_a_full_disk_is_waited_for() -> None:
     with pytest.raises(RetriableError, match=r"cannot write /dev/full: .*No space left"):
         task.flush({})
     task.stop()
+
+
+def test_a_database_that_never_answers_does_not_hide_the_connector(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str
+) -> None:
+    scene = Scene(moldau_broker, moldau_topic, {})
+    with socket.create_server(("127.0.0.1", 0)) as silent, scene.worker() as worker:
+        config = {
+            "connector.class": "JdbcSource", "mode": "bulk", "topic.prefix": scene.name,
+            "connection.url": f"jdbc:mysql://127.0.0.1:{silent.getsockname()[1]}/shop",
+        }  # fmt: skip
+        worker.create("silent", config)
+        status, body = worker.ask("GET", "/connectors/silent/status")
+        assert (status, body["connector"]["state"]) == (200, "UNASSIGNED")
+
+        def cause() -> str:
+            return str(worker.ask("GET", "/v1/connectors")[1]["silent"].get("waits_for"))
+
+        wait_until(lambda: "does what it connects to answer" in cause(), "it says why")
+        worker.ask("DELETE", "/connectors/silent")

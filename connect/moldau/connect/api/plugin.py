@@ -18,6 +18,10 @@ class Plugin:
     """Full names of the Java classes that this class stands for. The first is the name that the
     REST API shows; without any, it is the Python name `module.Class`."""
 
+    libraries: ClassVar[tuple[tuple[str, str], ...]] = ()
+    """Modules that the plugin needs, each with the extra of moldau-platform that installs it. A
+    config that names the plugin is refused if one is missing."""
+
     @classmethod
     def version(cls) -> str | None:
         """Return the version to show; None for the version of the installed distribution."""

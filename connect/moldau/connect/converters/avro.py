@@ -24,6 +24,7 @@ class AvroConverter(RegisteredConverter):
     registry."""
 
     java_names = ("io.confluent.connect.avro.AvroConverter",)
+    libraries = (("fastavro", "avro"), ("httpcore2", "schema-registry"))
 
     def configure(self, props: Mapping[str, str], is_key: bool) -> None:
         self._fastavro = need("fastavro", "avro")

@@ -64,6 +64,11 @@ class ProtobufConverter(RegisteredConverter):
     """Converts structs to and from protobuf, in the wire format of Confluent's schema registry."""
 
     java_names = ("io.confluent.connect.protobuf.ProtobufConverter",)
+    libraries = (
+        ("google.protobuf", "protobuf"),
+        ("proto_schema_parser", "protobuf"),
+        ("httpcore2", "schema-registry"),
+    )
     config_model = ProtobufConfig
 
     def configure(self, props: Mapping[str, str], is_key: bool) -> None:

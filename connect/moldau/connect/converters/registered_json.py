@@ -58,6 +58,7 @@ class JsonSchemaConverter(RegisteredConverter):
     format of Confluent's schema registry."""
 
     java_names = ("io.confluent.connect.json.JsonSchemaConverter",)
+    libraries = (("jsonschema_rs", "json-schema"), ("httpcore2", "schema-registry"))
     config_model = JsonSchemaConfig
 
     def configure(self, props: Mapping[str, str], is_key: bool) -> None:

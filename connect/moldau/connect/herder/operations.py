@@ -92,15 +92,15 @@ class Operations:
         """Return the ConnectorStateInfo of a connector."""
         image = self.herder.statuses.image
         status = image.connectors.get(name)
-        if status is None:
-            raise NotFound(f"No status found for connector {name}")
         entry = self.herder.configs.image.get(name)
+        if status is None and entry is None:
+            raise NotFound(f"No status found for connector {name}")
         config = {} if entry is None or entry.config is None else entry.config
         tasks = self.herder.configs.image.tasks(name)
         known = image.tasks_of(name)
         return {
             "name": name,
-            "connector": state_json(status),
+            "connector": state_json(status or Status(State.UNASSIGNED, "")),
             "tasks": [
                 {"id": task.task, **state_json(known[task])} for task in tasks if task in known
             ],

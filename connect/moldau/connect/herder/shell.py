@@ -92,6 +92,8 @@ class Herder:
         self.removals = Removals(self)
         self._preparing: asyncio.Task[None] | None = None
         self.is_ready = False
+        self.has_read = False
+        """Whether the internal topics have been read to their ends once."""
 
     # Start and end
 
@@ -102,6 +104,7 @@ class Herder:
         await self.statuses.log.start(self.statuses.image.apply)
         await self.offsets.log.start(self.offsets.image.apply)
         await self.configs.log.start(self._on_config)
+        self.has_read = True
         self.configs.image.restarts.clear()  # old requests in the log
         self._apply_levels()
         self.stage = "joining the group of workers"

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
+from moldau.client.serdes.extras import need
 from moldau.connect.api.connector import Connector, SourceConnector
 from moldau.connect.api.plugin import Plugin
 from moldau.connect.config.connectors import (
@@ -218,6 +219,11 @@ class _Validation:
             self._infos.add_error(setting, error or "")
             return
         self._check_version(kind, f"{setting}.plugin.version", name)
+        for module, extra in plugin.libraries:
+            try:
+                need(module, extra)
+            except ConfigError as missing:
+                self._infos.add_error(setting, f"{name}: {missing.reason}")
         role = setting.partition(".")[0]
         given = {"converter.type": role, **with_prefix(self._props, setting + ".")}
         infos = infos_of(plugin.config_model.read(given), Placement(setting + "."))

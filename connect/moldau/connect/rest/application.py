@@ -36,6 +36,8 @@ from moldau.errors import MoldauError
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]
 
 RETRY_AFTER_S = "1"
+_ANSWERED_AT_ONCE = frozenset({"root", "health", "plugins", "plugin_config"})
+"""The endpoints that need nothing of the internal topics."""
 
 
 def answer(value: object, status: int = 200, **headers: str) -> Response:
@@ -126,6 +128,10 @@ class Api:
         """Wrap an endpoint: errors become responses, and requests for the leader are forwarded."""
 
         async def endpoint(request: Request) -> Response:
+            herder = self.operations.herder
+            if not herder.has_read and run.__name__ not in _ANSWERED_AT_ONCE:
+                message = f"Worker is still starting up: {herder.stage}"
+                return refused(503, message, **{"Retry-After": RETRY_AFTER_S})
             try:
                 return await run(request)
             except NotLeader as error:

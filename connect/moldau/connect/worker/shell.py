@@ -30,6 +30,7 @@ from moldau.runtime import Runtime
 
 KILL_S: Final = 10.0
 CALL_S: Final = 60.0
+_STARTING: Final = "its start has not returned: does what it connects to answer?"
 EVICT_S: Final = 10.0
 QUIET_S: Final = 5.0
 MOVED: Final = ("source-record-write-total", "sink-record-send-total")
@@ -127,7 +128,11 @@ class Worker:
             connector.start(props)
             return connector.version()
 
-        return await thread.run("start", start)
+        thread.waits_for = _STARTING
+        version = await thread.run("start", start)
+        if thread.waits_for == _STARTING:
+            thread.waits_for = None
+        return version
 
     def has_connector(self, name: str) -> bool:
         """Whether there is an instance of this connector."""

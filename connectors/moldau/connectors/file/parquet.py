@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import io
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Any, BinaryIO
+from importlib.util import find_spec
+from typing import Any, BinaryIO, Final
 
 from moldau.connect.api import ConnectError, DataError, Schema, Struct
 from moldau.connect.data import (
@@ -41,14 +42,20 @@ _SIMPLE: Mapping[str, Schema] = {
 }
 
 
+MISSING: Final = "Parquet needs pyarrow -> pip install 'moldau-connectors[parquet]'"
+
+
+def is_installed() -> bool:
+    """Whether pyarrow can be imported. It is not imported by that."""
+    return find_spec("pyarrow") is not None
+
+
 def _arrow() -> Any:
     try:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise ConnectError(
-            "Parquet needs pyarrow -> pip install moldau-connectors[parquet]"
-        ) from error
+        raise ConnectError(MISSING) from error
     return pyarrow
 
 

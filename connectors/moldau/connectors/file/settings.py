@@ -8,6 +8,7 @@ from enum import Enum
 from moldau.connect.api import ConfigModel, Problem, key
 from moldau.connectors.file.formats import Compression, Format
 from moldau.connectors.file.naming import check_template
+from moldau.connectors.file.parquet import MISSING, is_installed
 from moldau.connectors.file.rolling import Limits
 
 
@@ -16,6 +17,11 @@ class OnBadLine(Enum):
 
     FAIL = "fail"
     SKIP = "skip"
+
+
+def _missing(format_: Format) -> Iterable[Problem]:
+    if format_ is Format.PARQUET and not is_installed():
+        yield Problem("format", MISSING)
 
 
 class FileSourceConfig(ConfigModel):
@@ -47,6 +53,7 @@ class FileSourceConfig(ConfigModel):
     def check(self) -> Iterable[Problem]:
         if "topic" not in self.wrong and not self.topic.strip():
             yield Problem("topic", "name the topic that the records go to")
+        yield from _missing(self.format)
         if not self.file and not self.pattern:
             yield Problem("file", "name a file, or files with file.glob; a task has no stdin")
         if self.file and self.pattern:
@@ -85,6 +92,7 @@ class FileSinkConfig(ConfigModel):
     delimiter: str = key("csv.delimiter", ",", doc="Between the fields of CSV.", pattern="^.$")
 
     def check(self) -> Iterable[Problem]:
+        yield from _missing(self.format)
         if bool(self.file) == bool(self.directory):
             yield Problem("file", "name either file (append) or directory (rolled files)")
         if self.file and self.format in (Format.CSV, Format.PARQUET):

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
+from typing import Any
 
 from sqlalchemy.engine import Connection
 
@@ -12,12 +13,12 @@ from moldau.connectors.jdbc.database import Database, PoisonError
 from moldau.connectors.jdbc.settings import DatabaseConfig
 from moldau.connectors.pace import Pace
 
-_TIMEOUTS = {
-    "postgresql": "connect_timeout",
-    "mysql": "connect_timeout",
-    "mariadb": "connect_timeout",
-}
 _TIMEOUT_S = 5
+_TIMEOUTS: Mapping[str, Mapping[str, Any]] = {
+    "postgresql": {"connect_timeout": _TIMEOUT_S},
+    "mysql": {"connect_timeout": _TIMEOUT_S, "read_timeout": _TIMEOUT_S},
+    "mariadb": {"connect_timeout": _TIMEOUT_S, "read_timeout": _TIMEOUT_S},
+}
 
 
 def open_database(config: DatabaseConfig, pace: Pace) -> Database:
@@ -49,9 +50,8 @@ def connection_problems(
     if any(True for _ in DatabaseConfig.check(config)):
         return []
     address = config.address()
-    timeout = _TIMEOUTS.get(address.dialect)
-    if timeout is not None:
-        address = replace(address, arguments={timeout: _TIMEOUT_S, **address.arguments})
+    timeouts = _TIMEOUTS.get(address.dialect, {})
+    address = replace(address, arguments={**timeouts, **address.arguments})
     database = Database(address, config.dialect(), Pace(), attempts=1, backoff_ms=0)
     try:
         if look is None:

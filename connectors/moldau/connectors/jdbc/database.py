@@ -7,7 +7,7 @@ with its cause in one line and a hint. No message contains a password.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from typing import Any, Final
 
@@ -44,6 +44,12 @@ _DRIVERS = {
     "oracledb": "pip install oracledb",
 }
 
+CONNECT_S: Final = 30
+"""How long a connection may take, until it has answered."""
+_CONNECT_TIMEOUTS: Final[Mapping[str, tuple[str, ...]]] = {
+    "postgresql": ("connect_timeout",),
+    "mysql": ("connect_timeout", "read_timeout"),
+}
 _OPEN_OTHERWISE: Final = "with a different configuration than existing connections"
 _DATED: Final = frozenset((1082, 1114, 1184))
 """PostgreSQL's OIDs of the types date, timestamp and timestamptz."""
@@ -203,9 +209,7 @@ class Database:
         if self.isolation is not None:
             options["isolation_level"] = self.isolation
         try:
-            engine = sa.create_engine(
-                self._address.url, connect_args=dict(self._address.arguments), **options
-            )
+            engine = sa.create_engine(self._address.url, connect_args=self._arguments(), **options)
         except ModuleNotFoundError as error:
             hint = _DRIVERS.get(str(error.name), f"pip install {error.name}")
             raise ConnectError(f"the driver {error.name} is not installed -> {hint}") from error
@@ -220,9 +224,21 @@ class Database:
         self.errors = (*_ERRORS, engine.dialect.loaded_dbapi.Error)
         return engine
 
+    def _arguments(self) -> dict[str, Any]:
+        """Return the driver's arguments. A server that accepts and never answers is given up."""
+        timeouts = {
+            name: CONNECT_S
+            for name in _CONNECT_TIMEOUTS.get(self.dialect.name, ())
+            if name not in self._address.url.query
+        }
+        return {**timeouts, **self._address.arguments}
+
     def _on_connect(self, driver: Any, _: Any) -> None:
         if self.dialect.name == "postgresql":
             load_as_text(driver)
+        if self.dialect.name == "mysql" and "read_timeout" not in self._address.url.query:
+            # The default is for connecting only: a query may take its time.
+            driver._read_timeout = self._address.arguments.get("read_timeout")
         for statement in (*self._address.on_connect, *self.session):
             cursor = driver.cursor()
             cursor.execute(statement)
