@@ -180,8 +180,21 @@ def test_a_schema_in_the_settings_reads_payloads_alone() -> None:
     assert rows(found) == one_by_one(data, **settings)
 
 
-def test_records_without_schemas_are_no_columns() -> None:
-    plain = converter(**{"schemas.enable": "false"})
+PLAIN = {"schemas.enable": "false"}
 
-    assert not plain.reads_columns
-    assert plain.to_connect_columns("t", column([b'{"id":1}'])) is None
+
+def test_objects_with_the_same_keys_become_columns() -> None:
+    found = read([b'{"id":1,"b":[1.5]}', b'{"id":null,"b":{"x":2}}'], **PLAIN)
+
+    assert found == StructColumns(None, [(1, None), ([1.5], {"x": 2})])
+
+
+@pytest.mark.parametrize(
+    "other", [b'{"b":1,"id":1}', b'{"id":1}', b"{}", b"[1]", b"1", b"null", b"", b'{"id":1,"b":']
+)
+@pytest.mark.parametrize("position", [0, 1])
+def test_one_object_of_another_kind_leaves_no_columns(other: bytes, position: int) -> None:
+    data = [b'{"id":1,"b":2}', b'{"id":2,"b":3}']
+    data.insert(position, other)
+
+    assert read(data, **PLAIN) is None

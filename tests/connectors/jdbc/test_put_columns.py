@@ -152,6 +152,33 @@ def test_keys_are_columns(
     assert database.rows(f"SELECT {names} FROM orders ORDER BY id") == wanted
 
 
+def plain(rows: Sequence[Sequence[Any]], start: int = 0) -> SinkColumns:
+    """The same as JSON without a schema: times are milliseconds."""
+    names = tuple(ORDER.positions)
+    columns = [list(each) for each in zip(*rows, strict=True)]
+    columns[3] = [int(each.timestamp() * 1000) for each in columns[3]]
+    value = {name: column[0] for name, column in zip(names, columns, strict=True)}
+    first = SinkRecord(TOPIC, 0, None, None, None, value, start)
+    offsets = range(start, start + len(rows))
+    return SinkColumns(TOPIC, 0, offsets, [None] * len(rows), StructColumns(None, columns), first)
+
+
+def test_dicts_are_written_once_their_shape_is_known(database: TestDatabase) -> None:
+    database.run(TABLE)
+    task = sink_task(database, **UPSERT)
+    few = plain(orders(2))
+
+    assert task.put_columns(few) == 0
+    task.put([few.first])
+    assert task.put_columns(plain(orders())) == COUNT
+    task.stop()
+
+    assert database.rows("SELECT id, name, size FROM orders ORDER BY id") == [
+        (n, None if n % 7 == 0 else f"name {n}", n) for n in range(COUNT)
+    ]
+    assert len(database.rows("SELECT DISTINCT moment FROM orders")) == 1
+
+
 @pytest.mark.databases("postgresql")
 def test_keys_of_two_kinds_are_left_to_records(database: TestDatabase) -> None:
     database.run(f"{TABLE[:-1]}, key TEXT)")

@@ -14,16 +14,18 @@ from moldau.connect.data.schema import Schema
 
 @dataclass(frozen=True, slots=True)
 class StructColumns:
-    """Structs of one schema: one sequence for each field, with the values that `Struct.row` has."""
+    """Structs of one schema, or dicts with the same keys in the same order: one sequence for each
+    field, with the values that `Struct.row` or the dict has."""
 
-    schema: Schema
+    schema: Schema | None
+    """None for dicts."""
     columns: Sequence[Sequence[Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class SinkColumns:
     """Consecutive records of one partition, without headers, whose values are structs of one
-    schema. All sequences have one entry for each record."""
+    schema, or dicts with the same keys. All sequences have one entry for each record."""
 
     topic: str
     partition: int

@@ -15,7 +15,7 @@ import orjson
 
 from moldau.connect.api.conversion import Converter, ConverterConfig, HeaderConverter
 from moldau.connect.config.model import Problem, key
-from moldau.connect.converters.json_column_reader import ColumnReader, is_readable
+from moldau.connect.converters.json_column_reader import ColumnReader, columns_of_dicts, is_readable
 from moldau.connect.converters.json_columns import ColumnWriter, is_writable
 from moldau.connect.converters.json_schemas import schema_from_json, schema_to_json
 from moldau.connect.converters.json_values import (
@@ -177,13 +177,15 @@ class JsonConverter(Converter, HeaderConverter):
 
     @property
     def reads_columns(self) -> bool:
-        return self._with_envelope
+        return True
 
     def to_connect_columns(self, topic: str, data: BinaryColumn) -> StructColumns | None:
         ends = data.ends.tolist()
-        if not self._with_envelope or data.validity is not None or len(ends) != len(data) + 1:
+        if data.validity is not None or len(ends) != len(data) + 1:
             return None
         text = bytes(data.data)
+        if not self._with_envelope:
+            return columns_of_dicts(text, ends, parsed)
         head = b""
         if self._schema is None:
             first = text[ends[0] : ends[1]]

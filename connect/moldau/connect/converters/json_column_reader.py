@@ -15,7 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from datetime import timedelta
 from itertools import pairwise, repeat
-from operator import add, attrgetter, getitem, mul
+from operator import add, attrgetter, eq, getitem, mul
 from typing import Annotated, Any, Final
 
 import msgspec
@@ -83,6 +83,20 @@ class ColumnReader:
         if set(map(getitem, repeat(data), tails)) != {_CLOSE}:
             return []
         return [data[low + size : high] for low, high in zip(ends, tails, strict=False)]
+
+
+def columns_of_dicts(
+    data: bytes, ends: Sequence[int], parse: Callable[[bytes], Any]
+) -> StructColumns | None:
+    """Return the columns of records that are JSON objects with the same keys in one order; None
+    for others. `parse` raises DataError for what is no JSON."""
+    values = [parse(data[low:high]) for low, high in pairwise(ends)]
+    if set(map(type, values)) != {dict}:
+        return None
+    names = tuple(values[0])
+    if not names or not all(map(eq, map(tuple, values), repeat(names))):
+        return None
+    return StructColumns(None, list(zip(*map(dict.values, values), strict=True)))
 
 
 def is_readable(schema: Schema | None) -> bool:

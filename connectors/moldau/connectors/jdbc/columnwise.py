@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from moldau.connect.api import SinkColumns, SinkRecord, Struct
 from moldau.connectors.jdbc.shapes import Picked, Shape, coordinates
-from moldau.connectors.jdbc.values import Convert
+from moldau.connectors.jdbc.values import Convert, are_unchanged
 from moldau.connectors.jdbc.writing import Target
 
 Column = Sequence[Any]
@@ -148,7 +148,9 @@ def _chosen(fields: Sequence[Column], picked: Picked) -> list[Column]:
 def _converted(columns: list[Column], converts: list[tuple[int, Convert]]) -> list[Column]:
     changed = list(columns)
     for index, convert in converts:
-        changed[index] = [None if value is None else convert(value) for value in columns[index]]
+        column = columns[index]
+        if not are_unchanged(convert, set(map(type, column))):
+            changed[index] = [None if value is None else convert(value) for value in column]
     return changed
 
 

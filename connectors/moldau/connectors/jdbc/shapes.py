@@ -125,22 +125,23 @@ class Shapes:
             key_of,
             others_of,
             self._key_picked(record, key),
-            self._picked(record.value_schema, parts, of_key=False),
+            self._picked(_names(record.value_schema, record.value), parts, of_key=False),
         )
 
     def _key_picked(self, record: SinkRecord, key: Sequence[Part]) -> Picked | None:
         if self._config.key_mode is KeyMode.RECORD_VALUE:
-            return self._picked(record.value_schema, key, of_key=False)
-        if self._config.key_mode is KeyMode.RECORD_KEY:
-            return self._picked(record.key_schema, key, of_key=True)
+            names = _names(record.value_schema, record.value)
+            return self._picked(names, key, of_key=False)
+        if self._config.key_mode is KeyMode.RECORD_KEY and record.key_schema is not None:
+            return self._picked(_names(record.key_schema, record.key), key, of_key=True)
         return None
 
     def _picked(
-        self, schema: Schema | None, parts: Sequence[Part], *, of_key: bool
+        self, names: Sequence[str] | None, parts: Sequence[Part], *, of_key: bool
     ) -> Picked | None:
-        if schema is None or schema.type is not Type.STRUCT:
+        if names is None:
             return None
-        positions = tuple(schema.positions[part.name] for part in parts)
+        positions = tuple(names.index(part.name) for part in parts)
         return Picked(of_key, positions, self._defaults(parts))
 
     def _defaults(self, parts: Sequence[Part]) -> tuple[tuple[int, Any], ...]:
@@ -246,6 +247,13 @@ def _available(schema: Schema | None, value: Any) -> dict[str, Schema | None] | 
     if isinstance(value, dict) and (schema is None or schema.type is Type.MAP):
         return {str(name): None for name in value}
     return None
+
+
+def _names(schema: Schema | None, value: Any) -> Sequence[str] | None:
+    """Return the names of a struct's fields, or of a dict without a schema; None for others."""
+    if schema is not None:
+        return tuple(schema.positions) if schema.type is Type.STRUCT else None
+    return tuple(map(str, value)) if isinstance(value, dict) else None
 
 
 def _nothing(record: SinkRecord) -> tuple[Any, ...]:

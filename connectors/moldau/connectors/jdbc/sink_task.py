@@ -344,6 +344,8 @@ class JdbcSinkTask(ColumnSinkTask):
         if self._offsets is not None and self._is_stored(first):
             return None
         if shape not in self._prepared or self._structure.version != self._version:
+            if part.value.schema is None:
+                return None  # the types of new columns come from the values of all records
             self._prepare({shape: [first]})
         return shape if self._structure.is_fit(shape) else None
 

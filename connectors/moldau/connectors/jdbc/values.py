@@ -8,7 +8,7 @@ TypeError, which means that the record is bad.
 from __future__ import annotations
 
 import base64
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Set
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from decimal import Decimal
 from typing import Any
@@ -183,6 +183,12 @@ def _nested(value: Any) -> Any:
     return value if isinstance(value, list) else json_text(value)
 
 
+def are_unchanged(convert: Convert, kinds: Set[type]) -> bool:
+    """Whether a conversion of values without a schema leaves all values of these types as they
+    are."""
+    return kinds <= _UNCHANGED.get(convert, frozenset())
+
+
 def _wall(value: datetime, zone: tzinfo) -> datetime:
     return value.astimezone(zone).replace(tzinfo=None)
 
@@ -233,3 +239,11 @@ def _bytes(value: Any) -> bytes:
     if isinstance(value, bytes | bytearray | memoryview):
         return bytes(value)
     raise TypeError(f"a {type(value).__name__} is no binary value, which JSON has as base64 text")
+
+
+_NONE = type(None)
+_UNCHANGED: Mapping[Convert, Set[type]] = {
+    _text: frozenset({str, _NONE}),
+    _whole: frozenset({int, bool, _NONE}),
+    _plain: frozenset({int, float, bool, str, _NONE}),
+}
