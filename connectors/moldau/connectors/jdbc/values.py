@@ -242,8 +242,11 @@ def _bytes(value: Any) -> bytes:
 
 
 _NONE = type(None)
+_SINGLE: Set[type] = frozenset({int, float, bool, str, _NONE})
 _UNCHANGED: Mapping[Convert, Set[type]] = {
     _text: frozenset({str, _NONE}),
     _whole: frozenset({int, bool, _NONE}),
-    _plain: frozenset({int, float, bool, str, _NONE}),
+    _plain: _SINGLE,
+    _one: _SINGLE,
+    _decimal_text: _SINGLE,
 }
