@@ -42,7 +42,9 @@ class ColumnWriter:
         self._prepares = [
             _prepare(field.schema, writers.of(field.schema)) for field in schema.fields
         ]
-        self._head, self._tail = head, tail
+        self._around: Callable[[bytes], bytes] | None = None
+        if head or tail:
+            self._around = b"%b".join(each.replace(b"%", b"%%") for each in (head, tail)).__mod__
 
     def write(self, columns: Sequence[Sequence[Any]]) -> list[bytes] | None:
         """Return the JSON of each row; None if the rows have to be converted one by one."""
@@ -52,11 +54,9 @@ class ColumnWriter:
             lines = _ENCODER.encode_lines(rows)
         except (ValueError, TypeError, OverflowError, msgspec.MsgspecError):
             return None
-        if self._head or self._tail:
-            # JSON has no newline inside, so those between the rows are the only ones.
-            lines = lines.replace(b"\n", self._tail + b"\n" + self._head)
-            lines = self._head + lines[: len(lines) - len(self._head)]
-        return lines.split(b"\n")[:-1]
+        # JSON has no newline inside, so those between the rows are the only ones.
+        payloads = lines.split(b"\n")[:-1]
+        return list(map(self._around, payloads)) if self._around is not None else payloads
 
 
 def is_writable(schema: Schema | None) -> bool:

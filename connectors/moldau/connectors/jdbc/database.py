@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
+from functools import partial
 from typing import Any, Final
 
 import sqlalchemy as sa
@@ -21,6 +22,7 @@ from moldau.connectors.jdbc.dialects import Dialect
 from moldau.connectors.jdbc.failures import Failure, Meaning, understand
 from moldau.connectors.jdbc.postgresql_catalog import load_as_text
 from moldau.connectors.pace import Pace
+from moldau.runtime.children import Mailbox, start_thread
 from moldau.runtime.real_files import RealFiles
 
 # Errors that any driver may raise beside its own; any other error is our bug.
@@ -125,7 +127,7 @@ class Database:
                     cursor.close()
                     cursor = self._named_cursor(driver)
                     cursor.execute(statement, tuple(parameters), binary=True)
-                return Rows(self, cursor)
+                return Rows(self, cursor, is_ahead=True)
             if name == "mysql":
                 from pymysql.cursors import SSCursor
 
@@ -150,6 +152,11 @@ class Database:
         except self.errors:
             self.close()
             _release(cursor, self.errors)
+
+    def cancel(self) -> None:
+        """End the statement that another thread runs, if it still runs."""
+        with suppress(*self.errors):
+            self.driver.cancel()
 
     def scalar(self, statement: str) -> Any:
         """Return the only value of a query's only row."""
@@ -291,11 +298,14 @@ def _release(cursor: Any, errors: tuple[type[Exception], ...]) -> None:
 
 
 class Rows:
-    """The result of a running query."""
+    """The result of a running query. While a batch is used, a thread fetches the next one from a
+    server that works meanwhile (PostgreSQL): only the thread uses the connection then."""
 
-    def __init__(self, database: Database, cursor: Any) -> None:
+    def __init__(self, database: Database, cursor: Any, *, is_ahead: bool = False) -> None:
         self._database = database
         self._cursor = cursor
+        self._is_ahead = is_ahead
+        self._next: Mailbox[list[Any] | Exception | None] | None = None
         self.description: Any = _described(database.dialect.name, cursor)
 
     @property
@@ -303,11 +313,35 @@ class Rows:
         return [column[0] for column in self.description]
 
     def fetch(self, count: int) -> list[Any]:
-        """Return the next rows, at most `count`; fewer only at the end."""
+        """Return the next rows, at most `count`; fewer only at the end. It is the same number in
+        each call."""
+        found = None if self._next is None else self._next.take(None)
+        self._next = None
+        if found is None:
+            found = self._read(count)
+        if isinstance(found, Exception):
+            raise self._database.lost(found, self._cursor, self.description) from found
+        if self._is_ahead and len(found) == count:
+            self._next = Mailbox()
+            start_thread(partial(self._read_into, self._next, count), "rows ahead")
+        return found
+
+    def _read(self, count: int) -> list[Any] | Exception:
         try:
             return list(self._cursor.fetchmany(count))
         except self._database.errors as error:
-            raise self._database.lost(error, self._cursor, self.description) from error
+            return error
+
+    def _read_into(self, mailbox: Mailbox[list[Any] | Exception | None], count: int) -> None:
+        found = None
+        try:
+            found = self._read(count)
+        finally:
+            mailbox.put(found)  # None: an error of another kind, which `fetch` meets itself
 
     def close(self) -> None:
+        if self._next is not None:
+            self._database.cancel()  # the rows that are being fetched are not wanted
+            self._next.take(None)
+            self._next = None
         self._database.end_stream(self._cursor)
