@@ -84,11 +84,13 @@ PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
 test: venv ## the tests that find bugs in the code; make test ARGS="-k name"
 	$(PYTEST) -m "not deep" $(ARGS)
 
-# The same in a venv of its own, on the newest Python that this machine has.
+# In a venv of its own, on the newest Python that this machine has. Slow tests are simulations of
+# many seeds, most of them: those find nothing of a Python.
 .PHONY: test-newest
-test-newest: venv ## make test on the newest Python of this machine, if it is newer than the .venv's
+test-newest: venv ## most of make test on the newest Python of this machine, if it is newer
 	@newest=$$($(BIN)/python -m tests.newest_python); test -z "$$newest" || { \
-	  echo "again, on $$newest"; $(MAKE) --no-print-directory test VENV=$(VENV)/newest PYTHON=$$newest; }
+	  echo "again, on $$newest"; $(MAKE) --no-print-directory test \
+	    VENV=$(VENV)/newest PYTHON=$$newest ARGS='-m "not deep and not slow" $(ARGS)'; }
 
 # Half of a deep test is waiting for another process.
 DEEP_WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')

@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Generator, Iterator
 from itertools import count
+from pathlib import Path
 
 import pytest
 from hypothesis import settings
@@ -44,6 +45,16 @@ def pytest_configure(config: pytest.Config) -> None:
     """Only the process that leads sees all reports."""
     if config.getoption("--write-durations") and not hasattr(config, "workerinput"):
         config.pluginmanager.register(suites.Durations(suites.DURATIONS))
+
+
+def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool | None:
+    """What `-m` chooses nothing of; a file that the command line names is read all the same."""
+    try:
+        path = collection_path.relative_to(config.rootpath).as_posix()
+    except ValueError:
+        return None
+    path = f"{path}/" if collection_path.is_dir() else path
+    return suites.is_left_out(path, config.option.markexpr) or None
 
 
 @pytest.hookimpl(tryfirst=True)

@@ -11,8 +11,9 @@ cannot grow slow unseen.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import pytest
 
@@ -111,6 +112,24 @@ _running: list[pytest.Item] = []
 def is_deep_file(path: str) -> bool:
     """Whether all tests of the file are deep."""
     return path.startswith(DEEP_FILES)
+
+
+def is_left_out(path: str, expression: str) -> bool:
+    """Whether no test of the file or folder can be chosen by `-m expression`, one of those of the
+    Makefile: it need not be imported then, which takes a worker up to seconds."""
+    if expression.startswith("not deep"):
+        return is_deep_file(path)
+    if expression.endswith(" and spark"):
+        return not any(each.startswith(path) or path.startswith(each) for each in SPARK_FILES)
+    return expression.endswith(" and not spark") and path.startswith(SPARK_FILES)
+
+
+def seeds(every: Iterable[int], quick: int) -> list[Any]:
+    """Parameters of a test: the first `quick` are of both suites, the others of the deep one."""
+    return [
+        pytest.param(each, marks=pytest.mark.deep if number >= quick else ())
+        for number, each in enumerate(every)
+    ]
 
 
 def is_deep(item: pytest.Item) -> bool:

@@ -1,7 +1,8 @@
 """The replicated log under faults: many seeds keep all promises, and every planted bug is found.
 
-`MOLDAU_SEEDS=10000` runs that many seeds in place of the 200 of each test run. A failure names its
-seed: `run_log(seed)` brings it back. Put it into bad_seeds.txt when it is understood.
+`MOLDAU_SEEDS=10000` runs that many seeds in place of the 200 of each test run (half of them are
+deep). A failure names its seed: `run_log(seed)` brings it back. Put it into bad_seeds.txt when it
+is understood.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ from moldau.errors import BadData
 from moldau.runtime.simulated.report import SimulationFailed
 from moldau.runtime.simulated.self_check import run_seeds
 from moldau.runtime.simulated.trace import Fingerprint
+from tests import suites
 from tests.simulation.mutants import SEEDS_TO_KILL
 from tests.simulation.scenario import FOR_GOOD, KINDS, run_log
 
@@ -48,7 +50,8 @@ def test_what_once_was_wrong_stays_right(seed: int) -> None:
     scenario(seed)
 
 
-@pytest.mark.parametrize("block", range(BLOCKS))
+@pytest.mark.slow
+@pytest.mark.parametrize("block", suites.seeds(range(BLOCKS), quick=4))
 def test_all_promises_are_kept(block: int) -> None:
     run_seeds(scenario, range(block, SEEDS, BLOCKS), twice_every=TWICE_EVERY)
 

@@ -7,6 +7,7 @@ from random import Random
 
 import pytest
 
+from tests import suites
 from tests.broker.cluster.faults import await_more, check, suffer
 from tests.broker.cluster.traffic import TOPIC, Maker, Traffic
 from tests.broker.cluster.world import SimulatedBrokers, new_world
@@ -59,7 +60,8 @@ def test_the_active_controller_dies_with_requests_under_way() -> None:
         assert not brokers.failures
 
 
-@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", suites.seeds(SEEDS, quick=1))
 def test_isolated_roles_under_faults(seed: int) -> None:
     with new_world(seed) as world:
         brokers = SimulatedBrokers(world, 3, controllers=3)

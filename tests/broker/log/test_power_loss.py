@@ -18,6 +18,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.schemas.control_records import EndTxnMarker
 from moldau.records import ControlType, Producer, encode_batch, encode_control_batch
 from moldau.runtime.simulated.incarnation import NodeKilled
+from tests import suites
 from tests.broker.log.machine import DIRECTORY, NOW, SMALL, Machine, batch, contents
 
 LIVES = 6
@@ -385,7 +386,7 @@ def test_what_follows_a_truncation_is_looked_at_again(seed: int) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("first", range(10_000, 12_000, 100))
+@pytest.mark.parametrize("first", suites.seeds(range(10_000, 12_000, 100), quick=5))
 def test_two_thousand_lives(first: int) -> None:
     run_seeds(range(first, first + 100), with_errors=first % 200 == 0)
 

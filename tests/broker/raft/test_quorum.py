@@ -13,6 +13,7 @@ from moldau.broker.raft.voters import DYNAMIC, Voter, Voters
 from moldau.errors import CorruptLog
 from moldau.records import control_records, encode_batch
 from moldau.runtime.simulated.incarnation import NodeKilled
+from tests import suites
 from tests.broker.log.simulated_node import SimulatedNode
 from tests.broker.raft import keeping
 from tests.broker.raft.leading import lead
@@ -137,7 +138,8 @@ def live(node: SimulatedNode, acknowledged: list[int]) -> None:
     quorum.close()
 
 
-@pytest.mark.parametrize("seed", range(4))
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", suites.seeds(range(4), quick=1))
 def test_power_may_fail_at_any_call_and_nothing_acknowledged_is_lost(seed: int) -> None:
     for step in range(3, 400, 7):
         node = SimulatedNode(seed * 1000 + step)

@@ -140,6 +140,7 @@ def stop_at(calls: int, seed: int, config: TopicConfig, *, is_power: bool) -> tu
     return is_done, asyncio.run(second_life(disk, told))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("config", [FLUSHED, UNFLUSHED])
 @pytest.mark.parametrize("is_power", [False, True])
 def test_a_stop_before_any_call_leaves_one_log_with_all_that_was_acknowledged(

@@ -1,0 +1,44 @@
+"""What a suite chooses nothing of is not even read."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests import suites
+from tests.architecture.sources import python
+
+QUICK, SPARK, OTHERS = (
+    "not deep and not slow",
+    "(deep) and spark",
+    "(deep and not hunt) and not spark",
+)
+
+
+@pytest.mark.parametrize(
+    ("path", "left_out_by"),
+    [
+        ("tests/spark/test_rows.py", {QUICK, OTHERS}),
+        ("tests/spark/", {QUICK, OTHERS}),
+        ("tests/connectors/", {}),
+        ("tests/connectors/jdbc/", {SPARK}),
+        ("tests/conformance/test_kcat.py", {QUICK, SPARK}),
+        ("tests/conformance/test_clients.py", {SPARK}),
+        ("tests/examples/test_shop_demo.py", {QUICK, OTHERS}),
+        ("tests/", {}),
+    ],
+)
+def test_files_without_a_chosen_test_are_left_out(path: str, left_out_by: set[str]) -> None:
+    found = {each for each in (QUICK, SPARK, OTHERS) if suites.is_left_out(path, each)}
+
+    assert found == set(left_out_by)
+
+
+@pytest.mark.parametrize("expression", ["", "deep", "spark", "not spark"])
+def test_other_expressions_leave_nothing_out(expression: str) -> None:
+    assert not any(suites.is_left_out(each.path, expression) for each in python())
+
+
+def test_the_first_seeds_are_of_both_suites() -> None:
+    marks = [list(each.marks) for each in suites.seeds(range(3), quick=1)]
+
+    assert marks == [[], [pytest.mark.deep], [pytest.mark.deep]]
