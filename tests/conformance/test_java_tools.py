@@ -22,6 +22,7 @@ TOPICS = "org.apache.kafka.tools.TopicCommand"
 CONFIGS = "kafka.admin.ConfigCommand"
 FEATURES = "org.apache.kafka.tools.FeatureCommand"
 PRODUCER_PERF = "org.apache.kafka.tools.ProducerPerformance"
+TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
 OFFSETS = "org.apache.kafka.tools.GetOffsetShell"
 DUMP = "org.apache.kafka.tools.DumpLogSegments"
 
@@ -76,17 +77,23 @@ def test_kafka_features_goes_to_the_release_that_the_cluster_has(tool: Tools) ->
     told = tool(FEATURES, "upgrade", "--release-version", "4.3")
     assert "kraft.version was upgraded to 1." in told
     assert "metadata.version was upgraded to 30." in told
-    unserved = [f"--feature={name}.version=0" for name in ("share", "streams", "transaction")]
+    unserved = [f"--feature={name}.version=0" for name in ("share", "streams")]
     assert "share.version was downgraded to 0." in tool(FEATURES, "downgrade", *unserved)
 
 
-def test_a_transactional_producer_ends_at_once_with_the_reason(tool: Tools) -> None:
-    with pytest.raises(RuntimeError, match="this broker has no transactions yet") as raised:
-        tool(
-            *(PRODUCER_PERF, "--topic", "tool-tx", "--num-records", "1", "--record-size", "1"),
-            *("--throughput", "-1", "--transactional-id", "tx", "--transaction-duration-ms", "9"),
-        )
-    assert "Could not find a coordinator with type TRANSACTION" in str(raised.value)
+def test_kafkas_transactional_producer_commits(tool: Tools) -> None:
+    """Java's producer of transaction version 2, with many transactions one after the other."""
+    tool(TOPICS, "--create", "--topic", "tool-tx", "--partitions", "1")
+    told = tool(
+        *(PRODUCER_PERF, "--topic", "tool-tx", "--num-records", "200", "--record-size", "10"),
+        *("--throughput", "400", "--transactional-id", "tx", "--transaction-duration-ms", "20"),
+    )
+    assert "200 records sent" in told
+    listed = tool(TRANSACTIONS, "describe", "--transactional-id", "tx")
+    assert "CompleteCommit" in listed
+    (line,) = tool(OFFSETS, "--topic", "tool-tx").splitlines()
+    end = int(line.rpartition(":")[2])
+    assert end > 201, "markers of several transactions"
 
 
 def test_kafka_configs(tool: Tools) -> None:

@@ -37,14 +37,7 @@ _ADMIN: Final = "Topics, settings, cluster"
 _GROUPS: Final = "Groups"
 _FILES: Final = "Files"
 _NOT_YET: Final = "Not built yet"
-_NO_TRANSACTIONS: Final = (
-    "FindCoordinator for a transaction: TRANSACTIONAL_ID_AUTHORIZATION_FAILED, from version 4 on "
-    "UNSUPPORTED_VERSION with a text, and no internal topic."
-)
-_NO_TRANSACTIONS_WHY: Final = "Transactions come later; these codes end a producer at once."
-_NOT_FINALIZED: Final = (
-    "A new cluster does not finalize transaction.version, share.version and streams.version."
-)
+_NOT_FINALIZED: Final = "A new cluster does not finalize share.version and streams.version."
 _NOT_FINALIZED_WHY: Final = (
     "What they stand for is not served yet. UpdateFeatures finalizes them, for brokers of Kafka "
     "in the same cluster."
@@ -61,7 +54,7 @@ _BELOW_START_WHY: Final = "Kafka does after DeleteRecords, and a fetch of it fai
 _MESSAGE: Final = "error_message"
 _NO_WORDS: Final = (None, "")
 _WITHOUT_WORDS: Final = (
-    (None, ("administration", "limits", "produce", "producers", "topics")),
+    (None, ("administration", "limits", "produce", "producers", "topics", "transactions")),
     ("", ("administration",)),
 )
 """What Kafka has for a message where it gives none, and in which scenarios."""
@@ -173,9 +166,9 @@ def _is_smaller(difference: Difference) -> bool:
     return is_known and _is_offset(difference) and difference.ours < difference.kafka
 
 
-def _is_three_less(difference: Difference) -> bool:
-    """The three features have a record each."""
-    return _is_smaller(difference) and difference.kafka - difference.ours == 3
+def _is_two_less(difference: Difference) -> bool:
+    """The two features have a record each."""
+    return _is_smaller(difference) and difference.kafka - difference.ours == 2
 
 
 def _is_later_api(difference: Difference) -> bool:
@@ -432,27 +425,23 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
             kafka={"name": name, "max_version_level": level, "min_version_level": level},
             ours=ABSENT,
         )
-        for name, level in (
-            ("share.version", 1),
-            ("streams.version", 1),
-            ("transaction.version", 2),
-        )
+        for name, level in (("share.version", 1), ("streams.version", 1))
     ),
     *_rows(
         _NOT_FINALIZED,
         _NOT_FINALIZED_WHY,
         _ADMIN,
         ("files_*/files",),
-        ("metadata.FeatureLevelRecord 0", 6, 3),
-        ("files.bootstrap.checkpoint.FeatureLevelRecord 0", 6, 3),
+        ("metadata.FeatureLevelRecord 0", 6, 4),
+        ("files.bootstrap.checkpoint.FeatureLevelRecord 0", 6, 4),
     ),
     *_rows(
         _NOT_FINALIZED,
         _NOT_FINALIZED_WHY,
         _ADMIN,
         ("quorum/the quorum",),
-        ("topics.partitions.high_watermark", ANY, _is_three_less),
-        ("topics.partitions.current_voters.log_end_offset", ANY, _is_three_less),
+        ("topics.partitions.high_watermark", ANY, _is_two_less),
+        ("topics.partitions.current_voters.log_end_offset", ANY, _is_two_less),
     ),
     OnPurpose(
         "DescribeQuorum tells the directory ids of voters.",
@@ -608,10 +597,12 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ours=44,
     ),
     OnPurpose(
-        "CreateTopics and CreatePartitions beyond what the process may open files for "
-        "(`ulimit -n`, three a partition): POLICY_VIOLATION; connections beyond it are closed.",
-        "Kafka makes the topic, loses its log directory to the first file that it cannot open, and "
-        "does not start any more.",
+        "A partition that is not used holds no open file, so a process with few files "
+        "(`ulimit -n 1024`) has thousands of partitions. A topic is refused with POLICY_VIOLATION "
+        "only while no file is left to make it; connections beyond a third of the files are "
+        "closed.",
+        "Kafka keeps the files of every partition open, loses its log directory to the first one "
+        "that it cannot open, and does not start any more.",
         _ADMIN,
     ),
     OnPurpose(
@@ -770,38 +761,14 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _FILES,
     ),
     OnPurpose(
-        "ApiVersions leaves out the APIs of transactions, security, quotas and the rest "
-        "that later versions bring.",
+        "ApiVersions leaves out the APIs of security, quotas and the rest that later "
+        "versions bring.",
         "What is not served is not offered.",
         _NOT_YET,
         cases=("administration/*", "frames/*", "recorded_*"),
         paths=("api_keys",),
         kafka=_is_later_api,
         ours=ABSENT,
-    ),
-    *_rows(
-        _NO_TRANSACTIONS,
-        _NO_TRANSACTIONS_WHY,
-        _NOT_YET,
-        ("coordinators/a transaction",),
-        ("error_code", 0, 53),
-        ("node_id", 1, -1),
-        ("host", "<host>", ""),
-        ("port", "<port>", -1),
-        ("coordinators.error_code", 0, 35),
-        ("coordinators.node_id", 1, -1),
-        ("coordinators.host", "<host>", ""),
-        ("coordinators.port", "<port>", -1),
-        ("coordinators.error_message", "", WORDS),
-    ),
-    OnPurpose(
-        _NO_TRANSACTIONS,
-        _NO_TRANSACTIONS_WHY,
-        _NOT_YET,
-        cases=("coordinators/the first transaction",),
-        paths=("error_code",),
-        kafka=15,
-        ours=53,
     ),
     OnPurpose(
         "`listeners` and `listener.security.protocol.map` that are set at run time count from the "
@@ -813,11 +780,6 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "A `listener.security.protocol.map` with SSL or SASL is refused at run time, whether there "
         "is such a listener or not, unless it is a pair of Kafka's default that no listener uses.",
         "Kafka takes it. Nothing may be served in the clear that was to be protected.",
-        _NOT_YET,
-    ),
-    OnPurpose(
-        "InitProducerId with a transactional id: TRANSACTIONAL_ID_AUTHORIZATION_FAILED.",
-        _NO_TRANSACTIONS_WHY,
         _NOT_YET,
     ),
 )

@@ -7,11 +7,6 @@ from typing import Final
 LATER_APIS: Final = frozenset(
     (
         "SaslHandshake",
-        "AddPartitionsToTxn",
-        "AddOffsetsToTxn",
-        "EndTxn",
-        "WriteTxnMarkers",
-        "TxnOffsetCommit",
         "DescribeAcls",
         "CreateAcls",
         "DeleteAcls",
@@ -24,8 +19,6 @@ LATER_APIS: Final = frozenset(
         "AlterClientQuotas",
         "DescribeUserScramCredentials",
         "AlterUserScramCredentials",
-        "DescribeTransactions",
-        "ListTransactions",
         "ShareGroupHeartbeat",
         "ShareGroupDescribe",
         "ShareFetch",

@@ -71,13 +71,12 @@ def test_a_client_hears_the_address_of_its_own_listener() -> None:
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (1, ErrorCode.UNSUPPORTED_VERSION),
         (2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (3, ErrorCode.INVALID_REQUEST),
         (-1, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_there_are_no_other_coordinators_yet(version: int, key_type: int, code: ErrorCode) -> None:
+def test_other_keys_have_no_coordinator(version: int, key_type: int, code: ErrorCode) -> None:
     if key_type == 2 and version < 6:
         code = ErrorCode.INVALID_REQUEST
     at = Administered()
@@ -90,25 +89,18 @@ def test_there_are_no_other_coordinators_yet(version: int, key_type: int, code: 
     assert at.channel.asked == []
 
 
-@pytest.mark.parametrize("version", range(1, 7))
-def test_a_transactional_producer_is_told_for_good_that_there_are_no_transactions(
-    version: int,
-) -> None:
-    """librdkafka ends at once by one code alone, and asks in versions before 4."""
-    if version < 4:
-        request = FindCoordinatorRequest(key_type=1, key="tx")
-    else:
-        request = FindCoordinatorRequest(key_type=1, coordinator_keys=["tx"])
-    answer = Administered().ask(request, FindCoordinatorResponse, version)
-    found = answer if version < 4 else answer.coordinators[0]
-    codes = (ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED, ErrorCode.UNSUPPORTED_VERSION)
-    assert found.error_code == codes[version >= 4]
-    assert not ErrorCode(found.error_code).retriable
-    assert "no transactions yet" in (found.error_message or "")
-
-
 def test_who_asks_for_nothing_makes_nothing() -> None:
     at = Administered()
     answer = at.ask(FindCoordinatorRequest(), FindCoordinatorResponse, 6)
     assert answer.coordinators == []
     assert at.channel.asked == []
+
+
+def test_the_first_transactional_id_creates_its_topic() -> None:
+    at = Administered(transaction__state__log__replication__factor="1")
+    request = FindCoordinatorRequest(key_type=1, coordinator_keys=["app"])
+    (before,) = at.ask(request, FindCoordinatorResponse, 6).coordinators
+    assert before.error_message == "__transaction_state is being created"
+    (found,) = at.ask(request, FindCoordinatorResponse, 6).coordinators
+    assert (found.error_code, found.node_id, found.host) == (0, 1, "here")
+    assert len(at.channel.asked) == 1

@@ -94,7 +94,7 @@ async def test_what_is_refused(at: Serving) -> None:
         ),
         (
             {"transactional_id": "x", "transaction_timeout_ms": 5000},
-            ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+            ErrorCode.NOT_COORDINATOR,
         ),
     ]
     for fields, code in cases:

@@ -23,6 +23,7 @@ NEW = {
     "metadata.version": 30,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
+    "transaction.version": 2,
 }
 
 
@@ -138,7 +139,11 @@ def test_names_of_metadata_versions() -> None:
     assert metadata_version_level("4.0-IV1") == 23
     assert metadata_version_level("4.0") == 25
     assert metadata_version_level("9.9") is None
-    assert default_levels(24) == {"metadata.version": 24, "group.version": 1}
+    assert default_levels(24) == {
+        "metadata.version": 24,
+        "group.version": 1,
+        "transaction.version": 2,
+    }
 
 
 def test_a_level_that_cannot_be_is_refused_before_there_is_a_cluster() -> None:

@@ -1,4 +1,4 @@
-"""The node's topics, settings and clock, as the group coordinator needs them."""
+"""The node's topics, settings and clock, as its coordinators need them."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 from moldau.broker.controller.configs import Resource, ResourceType
+from moldau.broker.controller.levels import TRANSACTION_VERSION
 from moldau.broker.coordinator.group.contract import TopicFacts
 from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.settings import group_settings
@@ -65,6 +66,28 @@ class NodeHome:
             self._group_settings.clear()  # drops groups without settings of their own
         self._group_settings[name] = dict(values), found
         return found
+
+
+class TransactionsNode:
+    """The node as transactions use it. Satisfies `coordinator.transaction.world.World`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def settings(self) -> Settings:
+        return self._node.settings
+
+    @property
+    def transaction_version(self) -> int:
+        return self._node.image.features.levels.get(TRANSACTION_VERSION, 0)
+
+    def wall_ms(self, now_ms: int) -> int:
+        clock = self._node.runtime.clock
+        return clock.wall_ms() - clock.monotonic_ns() // 1_000_000 + now_ms
+
+    def new_producer_id(self) -> int:
+        return self._node.producer_ids.take_now()
 
 
 class TopicsOfNode:

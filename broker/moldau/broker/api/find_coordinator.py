@@ -2,9 +2,8 @@
 
 The coordinator of a key is the leader of the partition of its internal topic that the key hashes
 to. The first request creates the topic, and is answered with COORDINATOR_NOT_AVAILABLE meanwhile,
-as in Kafka. The node creates it for itself, so a client needs no right to create topics. A producer
-with a transactional id gets an error that ends it at once, because there are no transactions. Keys
-of another kind without a coordinator get COORDINATOR_NOT_AVAILABLE.
+as in Kafka. The node creates it for itself, so a client needs no right to create topics. Keys of a
+kind without a coordinator get COORDINATOR_NOT_AVAILABLE.
 
 This API is served even where groups are not used. librdkafka takes a broker without FindCoordinator
 for one from before Kafka 0.8.2, and then silently sends uncompressed what it should compress with
@@ -18,7 +17,6 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.listener_view import ListenerView
 from moldau.broker.api.metadata import create_topics
-from moldau.broker.api.transactions import no_transactions
 from moldau.broker.coordinator.kind import KeyType
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.find_coordinator import (
@@ -63,9 +61,6 @@ def _find(node: Node, view: ListenerView, key_type: int, key: str, version: int)
     ):
         return _nobody(key, ErrorCode.INVALID_REQUEST, f"no such key type: {key_type}")
     coordinator = node.coordinators.by_key_type.get(key_type)
-    if coordinator is None and key_type == KeyType.TRANSACTION:
-        error = no_transactions(can_tell=version >= _MANY_SINCE)
-        return _nobody(key, error.code, error.reason)
     if coordinator is None:
         text = f"this broker has no coordinators of {KeyType(key_type).name.lower()}s"
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)

@@ -32,6 +32,9 @@ from moldau.broker.api import (
     produce,
     topic_partitions,
     topics,
+    transactions,
+    txn_offset_commit,
+    write_txn_markers,
 )
 from moldau.broker.api.forwarding import to_controller
 from moldau.broker.api.row import BOTH, CONTROLLER, Api, Refuse
@@ -102,6 +105,23 @@ APIS: Final[Mapping[int, Api]] = {
         also=(Right(CLUSTER, AclOperation.IDEMPOTENT_WRITE), Right(TOPIC, WRITE)),
     ),
     23: Api(offset_for_leader_epoch.serve, TOPIC, DESCRIBE, also=(_CLUSTER_ACTION,)),
+    24: Api(
+        transactions.serve_add_partitions,
+        *(TRANSACTIONAL_ID, WRITE),
+        also=(Right(TOPIC, WRITE), _CLUSTER_ACTION),
+    ),
+    25: Api(transactions.serve_add_offsets, TRANSACTIONAL_ID, WRITE, also=(Right(GROUP, READ),)),
+    26: Api(transactions.serve_end, TRANSACTIONAL_ID, WRITE),
+    27: Api(
+        write_txn_markers.serve,
+        *(CLUSTER, AclOperation.CLUSTER_ACTION),
+        refuse=write_txn_markers.refusal,
+    ),
+    28: Api(
+        txn_offset_commit.serve,
+        *(TRANSACTIONAL_ID, WRITE),
+        also=(Right(GROUP, READ), Right(TOPIC, READ)),
+    ),
     32: Api(
         describe_configs.serve,
         *(TOPIC, DESCRIBE_CONFIGS, BOTH),
@@ -138,6 +158,8 @@ APIS: Final[Mapping[int, Api]] = {
     61: Api(describe_producers.serve, TOPIC, READ),
     **dict.fromkeys((62, 63), _between_nodes()),
     64: _decided(CLUSTER, ALTER),
+    65: Api(transactions.serve_describe, TRANSACTIONAL_ID, DESCRIBE, also=_TO_TOPICS),
+    66: Api(transactions.serve_list, TRANSACTIONAL_ID, DESCRIBE),
     67: _between_nodes(),
     68: Api(group_membership.serve_consumer_group_heartbeat, GROUP, READ, also=_TO_TOPICS),
     69: Api(group_listing.serve_consumer_group_describe, GROUP, DESCRIBE, also=_TO_TOPICS),

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from moldau.broker.replication.replicas import Replicas
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
+    from moldau.link import Peers
     from moldau.logging import Logger, Loggers
     from moldau.metrics import Registry
     from moldau.protocol.versions import Versions
@@ -97,6 +98,8 @@ class Node:
     """The loggers of the process, whose levels BROKER_LOGGER changes. None: unchangeable."""
     on_follower_caught_up: Callable[[Partition, int], None] = lambda partition, replica_id: None
     """Called with the id of a follower that could join the ISR of a partition led by this node."""
+    peers: Peers | None = None
+    """The connections to the other brokers. None: there is no other."""
     topics_in_creation: set[str] = field(init=False, default_factory=set)
     """Topics that a Metadata request asked the controller to create. While it has not answered, no
     second request is sent for them."""

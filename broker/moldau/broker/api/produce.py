@@ -5,7 +5,8 @@ Invariants:
   acks, transactional batches without a transactional id), nothing is appended.
 * acks=0 gets no response. If any part of it failed, the connection is closed: there is no other way
   to report a failure to such a producer.
-* No bytes of the request are held after `serve` returns: they are in the log or rejected.
+* No bytes of the request are held after `serve` returns: they are in the log or rejected. Batches
+  that wait for the coordinator of their transaction are copied.
 
 The common case, one valid batch that is acknowledged at once, is one loop without a task, a closure
 or a check of single records.
@@ -13,12 +14,19 @@ or a check of single records.
 
 from __future__ import annotations
 
+from functools import partial
 from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, NoReturn
 
 from moldau.broker.api.delayed_answer import DelayedAnswer
 from moldau.broker.api.internal_topics import is_internal
 from moldau.broker.api.node import Node
+from moldau.broker.api.produce_transaction import (
+    NOTHING_CONFIRMED,
+    Confirmed,
+    check_transaction,
+    confirm,
+)
 from moldau.broker.api.record_errors import record_errors
 from moldau.broker.api.refusal import Lead, lead_of, message_of, told, told_by_id
 from moldau.broker.api.request import ApiRequest
@@ -40,7 +48,6 @@ from moldau.records.header import (
     MAGIC,
     MAGIC_AT,
     OVERHEAD_BYTES,
-    PRODUCER_AT,
     TRANSACTIONAL,
 )
 
@@ -60,7 +67,6 @@ _ZSTD: Final = int(Codec.ZSTD)
 _batch_start = Struct(">qi4xB5xB").unpack_from
 """Base offset, length, magic, and the lower byte of the attributes."""
 _batch_length = Struct(">8xi").unpack_from
-_producer = Struct(">qh").unpack_from
 
 _new_response = maker_of(ProduceResponse, "responses")
 _new_topic = maker_of(TopicProduceResponse, "name", "topic_id", "partition_responses")
@@ -93,8 +99,19 @@ def serve(node: Node, request: ApiRequest) -> None:
     acks = message.acks
     if acks not in (-1, 0, 1):
         _end(node, request, acks, _refused_whole(message, _bad_acks(acks)))
-        return
-    produce = _Produce(node, request, message)
+    elif message.transactional_id is None:
+        _append_all(node, request, message, NOTHING_CONFIRMED)
+    else:
+        append_all = partial(_append_all, node, request, message)
+        confirm(node, message, request.arrival.version, append_all)
+
+
+def _append_all(
+    node: Node, request: ApiRequest, message: ProduceRequest, confirmed: Confirmed
+) -> None:
+    """Append the batches, and answer now or when they are as safe as requested."""
+    acks = message.acks
+    produce = _Produce(node, request, message, confirmed)
     topics = []
     for topic in message.topic_data:
         name, topic_id, answers = topic.name, topic.topic_id, []
@@ -118,6 +135,7 @@ class _Produce:
 
     __slots__ = (
         "_acks",
+        "_confirmed",
         "_is_short_of_room",
         "_is_usual",
         "_node",
@@ -129,8 +147,11 @@ class _Produce:
         "pending",
     )
 
-    def __init__(self, node: Node, request: ApiRequest, message: ProduceRequest) -> None:
+    def __init__(
+        self, node: Node, request: ApiRequest, message: ProduceRequest, confirmed: Confirmed
+    ) -> None:
         self._node = node
+        self._confirmed = confirmed
         self._replicas = node.replicas
         self._request = request
         self._version = request.arrival.version
@@ -220,7 +241,7 @@ class _Produce:
                 version=self._version,
             )
         if attributes & TRANSACTIONAL:
-            _check_transaction(partition, records)
+            check_transaction(self._node, partition, records, self._confirmed, self._version)
         if is_internal(partition.topic):
             self._check_insider(partition.topic)
 
@@ -304,20 +325,6 @@ def _has_transaction(message: ProduceRequest) -> bool:
             ):
                 return True
     return False
-
-
-def _check_transaction(partition: Partition, records: Any) -> None:
-    """Reject the start of a transaction. No coordinator here tracks it, so it would never end, and
-    read_committed consumers would wait before it forever. A transaction that another broker began
-    in this log may continue."""
-    producer_id, epoch = _producer(records, PRODUCER_AT)
-    entry = partition.log.producers.entries.get(producer_id)
-    if entry is None or entry.epoch != epoch or entry.transaction_first_offset is None:
-        raise KafkaError(
-            ErrorCode.NOT_ENOUGH_REPLICAS,
-            "cannot verify that the partition is part of the transaction",
-            cause=ErrorCode.COORDINATOR_NOT_AVAILABLE.name,
-        )
 
 
 def _refuse_shape(records: Any) -> NoReturn:

@@ -42,6 +42,8 @@ class ProducerIdBlocks:
         self._prefetch_below = 0
         self._is_asking = False
         self._waiting: deque[OnId] = deque()
+        self._spare: list[int] = []
+        """Ids that were taken for `take_now`."""
 
     def take(self, on_id: OnId) -> None:
         """Call `on_id` with a new id, at once if one is available."""
@@ -51,6 +53,33 @@ class ProducerIdBlocks:
             on_id(self._next())
         if len(self._ids) <= self._prefetch_below and not self._following and not self._is_asking:
             self._ask()
+
+    def ensure(self, on_ready: Callable[[KafkaError | None], None]) -> None:
+        """Call `on_ready` when `take_now` has an id, at once if it has one already."""
+        if self._spare or (not self._waiting and self._has_any()):
+            on_ready(None)
+            return
+
+        def on_id(found: int | KafkaError) -> None:
+            if isinstance(found, KafkaError):
+                on_ready(found)
+                return
+            self._spare.append(found)
+            on_ready(None)
+
+        self.take(on_id)
+
+    def take_now(self) -> int:
+        """Return a new id. Raise COORDINATOR_LOAD_IN_PROGRESS, and request the next block, if none
+        is available."""
+        if self._spare:
+            return self._spare.pop()
+        found: list[int] = []
+        if not self._waiting and self._has_any():
+            self.take(lambda each: found.append(each) if isinstance(each, int) else None)
+            return found[0]
+        self.ensure(lambda error: None)
+        raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id is available yet")
 
     def _has_any(self) -> bool:
         if not self._ids:

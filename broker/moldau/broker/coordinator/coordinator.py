@@ -15,15 +15,17 @@ from moldau.broker.coordinator.runtime import CoordinatorRuntime
 from moldau.broker.coordinator.shard import Decide, S
 from moldau.broker.coordinator.shell import Ground, ShardShell, Terms
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.records import coordinator_partition
+from moldau.records import NO_PRODUCER, coordinator_partition
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.kind import CoordinatorKind
     from moldau.broker.coordinator.parked import OnAnswer
+    from moldau.broker.log.marker import Marker
     from moldau.broker.replication.replicas import Replicas
     from moldau.config import Settings
     from moldau.logging import Logger
     from moldau.metrics import Registry
+    from moldau.records import Producer
     from moldau.runtime import Runtime
 
 
@@ -77,16 +79,22 @@ class Coordinator(Generic[S]):
         return coordinator_partition(key, count) if count else None
 
     def submit(
-        self, key: str, decide: Decide[S], on_answer: OnAnswer, name: str = "request"
+        self,
+        key: str,
+        decide: Decide[S],
+        on_answer: OnAnswer,
+        name: str = "request",
+        producer: Producer = NO_PRODUCER,
     ) -> None:
         """Let the key's shard decide. `on_answer` is called once, perhaps before this returns; it
-        is the ticket of the decision. `name` is the decision's, for logs and metrics."""
+        is the ticket of the decision. `name` is the decision's, for logs and metrics. The
+        records belong to the transaction of `producer`."""
         try:
             shell = self._shell_of(key)
         except KafkaError as error:
             on_answer(error)
             return
-        shell.run(decide, on_answer, name=name)
+        shell.run(decide, on_answer, producer, name=name)
 
     def gather(
         self, key: str, decide: Decide[S], on_answer: OnAnswer, name: str = "request"
@@ -99,6 +107,13 @@ class Coordinator(Generic[S]):
             on_answer(error)
             return
         shell.gather(decide, on_answer, name)
+
+    def end_transaction(self, index: int, marker: Marker, on_answer: OnAnswer) -> None:
+        """Write the end of a transaction to the log of a shard. `on_answer` is called once."""
+        try:
+            self._runtime.shell(index).end_transaction(marker, on_answer)
+        except KafkaError as error:
+            on_answer(error)
 
     def tables(self) -> Iterator[S]:
         """Yield all shards on this node. Raise KafkaError if one is still loading. A shard that
@@ -144,3 +159,4 @@ class Coordinator(Generic[S]):
     def close(self) -> None:
         """Stop the coordinator. Parked requests are answered with NOT_COORDINATOR."""
         self._runtime.close()
+        self.kind.close()

@@ -43,6 +43,8 @@ class CoordinatorKind(Generic[S]):
     """Returns the values of the settings that the runtime of its shards uses."""
     carry_out: CarryOut = no_effects
     """Carries out the effects of its decisions."""
+    close: Callable[[], None] = lambda: None
+    """Ends the effects that are being carried out, after the shards have closed."""
     declare: Callable[[Registry, Coordinator[S]], None] = lambda registry, coordinator: None
     """Declares the metrics of its own, once for a node."""
 

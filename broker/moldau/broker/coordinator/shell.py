@@ -22,17 +22,20 @@ from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple, TypeAlias
 
 from moldau.broker.coordinator.batches import Ended, Piece, Stored, chunks, decode_piece
-from moldau.broker.coordinator.parked import CommitWatch, as_answer
+from moldau.broker.coordinator.outcome import answered
+from moldau.broker.coordinator.parked import CommitWatch, OnAnswer, as_answer
 from moldau.broker.coordinator.shard import S
 from moldau.broker.coordinator.shard_log import Encoding, ShardLog
 from moldau.broker.decision.runtime import DecisionRuntime, Hooks
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.metrics import CoordinatorMetrics
     from moldau.broker.coordinator.outcome import Effect, LogRecord
     from moldau.broker.decision.log import Append
+    from moldau.broker.log.marker import Marker
     from moldau.broker.log.slice import LogSlice
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.purgatory import Handle, Purgatory
@@ -158,6 +161,21 @@ class ShardShell(Generic[S]):
         refusal = self._decisions.refusal
         if refusal is not None:
             raise KafkaError(refusal)
+
+    def end_transaction(self, marker: Marker, on_answer: OnAnswer) -> None:
+        """Write the end of a transaction to the log of this shard, and apply it. `on_answer` gets
+        an empty response when it is committed. Raise KafkaError if it was not written."""
+        self._decisions.write_gathered()
+        self.check()
+        batch = marker.batch(self._ground.runtime.clock.wall_ms())
+        self.partition.append_own(
+            batch, self._ground.runtime.clock.wall_ms(), marker.transaction_version
+        )
+        self.shard.replay_end(marker.producer_id, is_commit=marker.is_commit)
+        written = WriteTxnMarkersResponse(markers=[])
+        self.run(
+            lambda shard, now_ms: answered(on_answer, written), on_answer, name="WriteTxnMarkers"
+        )
 
     def close(self) -> None:
         """Close the shard: this node no longer leads the partition, or the shard has failed."""

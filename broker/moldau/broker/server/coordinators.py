@@ -7,10 +7,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.broker.api.coordination import NodeHome
+from moldau.broker.api.coordination import NodeHome, TransactionsNode
 from moldau.broker.coordinator.coordinator import CoordinatorNode
 from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.coordinator.group.coordinator import groups_kind
+from moldau.broker.coordinator.transaction.coordinator import transactions_kind
+from moldau.broker.server.markers import MarkerWriter
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
@@ -18,8 +20,14 @@ if TYPE_CHECKING:
 
 def coordinators_of(node: Node) -> Coordinators:
     """Return the coordinators of a node, without any shard."""
-    home = NodeHome(node)
-    return Coordinators(coordinator_node(node), (groups_kind(home),))
+    markers = MarkerWriter(node)
+    return Coordinators(
+        coordinator_node(node),
+        (
+            groups_kind(NodeHome(node)),
+            transactions_kind(TransactionsNode(node), markers.carry_out, markers.close),
+        ),
+    )
 
 
 def coordinator_node(node: Node) -> CoordinatorNode:

@@ -42,6 +42,7 @@ class Replication:
             )
         )
         self._isr = IsrChanges(node, log)
+        node.peers = self.peers
         node.replicas.on_followed = self._fetchers.follow
         node.replicas.on_unfollowed = self._fetchers.unfollow
         node.on_follower_caught_up = self._isr.on_caught_up

@@ -18,11 +18,9 @@ _FOLLOWERS: Final = "finer control of followers"
 _REPORTERS: Final = "metrics by Kafka's reporters"
 _SHARE: Final = "share groups"
 _TIERED: Final = "tiered storage"
-_TRANSACTIONS: Final = "transactions"
 
 # By name, or by a prefix of names if it ends with a dot.
 WAITING: Final[Mapping[str, str]] = {
-    "add.partitions.to.txn.": _TRANSACTIONS,
     "alter.log.dirs.replication.quota.": _QUOTAS,
     "connection.failed.authentication.delay.ms": _LOGINS,
     "connections.max.reauth.ms": _LOGINS,
@@ -58,11 +56,6 @@ WAITING: Final[Mapping[str, str]] = {
     "socket.connection.setup.timeout.": _FOLLOWERS,
     "ssl.": "TLS",
     "telemetry.": "telemetry of clients",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": _TRANSACTIONS,
-    "transaction.partition.verification.enable": _TRANSACTIONS,
-    "transaction.remove.expired.transaction.cleanup.interval.ms": _TRANSACTIONS,
-    "transaction.state.log.load.buffer.size": _TRANSACTIONS,
-    "transactional.id.expiration.ms": _TRANSACTIONS,
     "unstable.": "versions that Kafka has not settled",
 }
 

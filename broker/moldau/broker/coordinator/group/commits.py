@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 _GROUP_NOT_FOUND_SINCE: Final = 9
 _BROKER_RETENTION: Final = -1
 _LATEST_MS: Final = 2**63 - 1
-_VALUE_VERSION: Final = 4
+VALUE_VERSION: Final = 4
 _VALUE_VERSION_WITH_EXPIRY: Final = 1
 
 
@@ -63,7 +63,7 @@ def commit(
         answer.topics.append(answered)
         for partition in topic.partitions:
             code = ErrorCode.NONE
-            if _is_too_large(partition.committed_metadata, groups.world.settings):
+            if is_too_large(partition.committed_metadata, groups.world.settings):
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 if check is not None:  # an error raised here rejects the whole commit
@@ -78,7 +78,7 @@ def commit(
     groups.world.counts.offsets_committed.value += len(records)
 
     def on_failure(error: KafkaError, now_ms: int) -> Outcome:
-        return Outcome(answers=((ticket, commit_refusal(message, _of_append(error))),))
+        return Outcome(answers=((ticket, commit_refusal(message, refusal_of_append(error))),))
 
     return Outcome(tuple(records), ((ticket, answer),), on_failure=on_failure)
 
@@ -117,7 +117,7 @@ def _check(
     )
 
 
-def _is_too_large(metadata: str | None, settings: Settings) -> bool:
+def is_too_large(metadata: str | None, settings: Settings) -> bool:
     """Whether the metadata is too long. As in Kafka the unit is a Java char, although the setting's
     name says bytes."""
     if not metadata:
@@ -148,11 +148,11 @@ def _record(
             expire_timestamp=expires_ms,
             topic_id=topic.topic_id,
         ),
-        _VALUE_VERSION if expires_ms == NO_EXPIRY else _VALUE_VERSION_WITH_EXPIRY,
+        VALUE_VERSION if expires_ms == NO_EXPIRY else _VALUE_VERSION_WITH_EXPIRY,
     )
 
 
-def _of_append(error: KafkaError) -> KafkaError:
+def refusal_of_append(error: KafkaError) -> KafkaError:
     """Return the client's error for a commit that the log rejected. A batch that is too large is
     the client's fault."""
     if error.code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):

@@ -200,7 +200,6 @@ def on_markers_written(
 def _answer(ended: Transaction) -> EndTxnResponse:
     producer_id, epoch = ended.identity_after_end()
     return EndTxnResponse(
-        throttle_time_ms=0,
         error_code=ErrorCode.NONE,
         producer_id=producer_id,
         producer_epoch=epoch,

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from moldau.broker.coordinator.transaction.state import NO_TIME, State
+from moldau.broker.coordinator.transaction.state import State
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import describe_transactions as describing
 from moldau.protocol.messages import list_transactions as listing
@@ -52,10 +52,9 @@ def listed(
             continue
         if ids and known.producer_id not in ids:
             continue
-        if message.duration_filter >= 0:
-            is_open = known.started_ms != NO_TIME
-            if not is_open or wall_ms - known.started_ms <= message.duration_filter:
-                continue
+        # As in Kafka, an id that never had a transaction counts as older than any.
+        if 0 <= message.duration_filter >= wall_ms - known.started_ms:
+            continue
         if message.transactional_id_pattern and not pattern.fullmatch(known.transactional_id):
             continue
         yield listing.TransactionState(

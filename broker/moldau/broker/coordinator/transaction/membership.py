@@ -56,10 +56,11 @@ def add_partitions(
 def verify_partitions(transactions: Transactions, joining: Joining, ticket: Ticket) -> Outcome:
     """Answer for each partition whether it is in the client's transaction (KIP-890)."""
     known = _of_producer(transactions, joining)
-    within = joining.partitions & known.partitions
-    response = results(within, ErrorCode.NONE)
-    missing = results(joining.partitions - within, ErrorCode.TRANSACTION_ABORTABLE)
-    response.results_by_topic_v3_and_below += missing.results_by_topic_v3_and_below
+    response = results(joining.partitions, ErrorCode.NONE)
+    for topic in response.results_by_topic_v3_and_below:
+        for row in topic.results_by_partition:
+            if (topic.name, row.partition_index) not in known.partitions:
+                row.partition_error_code = ErrorCode.TRANSACTION_ABORTABLE
     return answered(ticket, response)
 
 
@@ -83,7 +84,6 @@ def results(partitions: Partitions, code: ErrorCode) -> AddPartitionsToTxnRespon
             AddPartitionsToTxnPartitionResult(partition_index=partition, partition_error_code=code)
         )
     return AddPartitionsToTxnResponse(
-        throttle_time_ms=0,
         results_by_topic_v3_and_below=[
             AddPartitionsToTxnTopicResult(name=name, results_by_partition=rows)
             for name, rows in by_topic.items()

@@ -26,6 +26,7 @@ from moldau.protocol.messages.init_producer_id import InitProducerIdResponse
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.transaction.transactions import Transactions
+    from moldau.config import Settings
     from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 
 
@@ -44,8 +45,7 @@ def init_producer(
     assert transactional_id
     world = transactions.world
     timeout_ms = message.transaction_timeout_ms
-    if not 0 < timeout_ms <= world.settings[settings.transaction_max_timeout_ms]:
-        raise KafkaError(ErrorCode.INVALID_TRANSACTION_TIMEOUT, timeout_ms=timeout_ms)
+    check_timeout(timeout_ms, world.settings)
     expected = None
     if message.producer_id != NO_ID:
         expected = Producer(message.producer_id, message.producer_epoch)
@@ -70,6 +70,15 @@ def init_producer(
         return fence(transactions, known, now_ms)._replace(answers=((ticket, refusal),))
     renewed = _renewed(transactions, known, expected, timeout_ms, now_ms)
     return transactions.stored(renewed, ((ticket, _answer(renewed)),))
+
+
+def check_timeout(timeout_ms: int, now: Settings) -> None:
+    """Raise KafkaError unless a transaction may be open for this long."""
+    longest_ms = now[settings.transaction_max_timeout_ms]
+    if not 0 < timeout_ms <= longest_ms:
+        raise KafkaError(
+            ErrorCode.INVALID_TRANSACTION_TIMEOUT, timeout_ms=timeout_ms, longest_ms=longest_ms
+        )
 
 
 def _may_be_of(known: Transaction, expected: Producer) -> bool:
@@ -121,7 +130,6 @@ def _renewed(
 
 def _answer(begun: Transaction) -> InitProducerIdResponse:
     return InitProducerIdResponse(
-        throttle_time_ms=0,
         error_code=ErrorCode.NONE,
         producer_id=begun.producer_id,
         producer_epoch=begun.producer_epoch,

@@ -1,0 +1,51 @@
+"""The kind of coordinator for transactions: its shards are the partitions of
+`__transaction_state`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from moldau.broker.coordinator.coordinator import Coordinator
+from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
+from moldau.broker.coordinator.shell import Terms
+from moldau.broker.coordinator.transaction.transactions import Transactions
+from moldau.broker.settings import offset as offset_settings
+from moldau.broker.settings import transaction as settings
+from moldau.protocol.schemas.coordinator_log import TRANSACTION_LOG
+from moldau.records import Codec
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moldau.broker.coordinator.shell import CarryOut
+    from moldau.broker.coordinator.transaction.world import World
+    from moldau.config import Settings
+
+_NO_LINGER: Final = -1
+TRANSACTIONS_TOPIC: Final = TRANSACTION_LOG.topic
+
+TransactionCoordinator: TypeAlias = "Coordinator[Transactions]"
+
+
+def transactions_kind(
+    world: World, carry_out: CarryOut, close: Callable[[], None]
+) -> CoordinatorKind[Transactions]:
+    """Return the kind for transactions that use the services of this node. `carry_out` writes
+    markers."""
+    return CoordinatorKind(
+        KeyType.TRANSACTION,
+        TRANSACTION_LOG,
+        lambda: Transactions(world),
+        _terms,
+        carry_out,
+        close,
+    )
+
+
+def _terms(now: Settings) -> Terms:
+    return Terms(
+        Codec.NONE,
+        now[settings.transaction_state_log_load_buffer_size],
+        now[offset_settings.offsets_commit_timeout_ms],
+        _NO_LINGER,
+    )

@@ -1,0 +1,191 @@
+"""Writing the markers of transactions that end, on this node and on others.
+
+Invariants: a marker is written again until its partition has it, unless the shard that wants it is
+closed: then the next coordinator of the transaction writes it. A report goes to the shard that
+wanted the marker, and to no later one.
+
+Partitions on this node are written in the same turn of the event loop in which the decision is
+committed, so a transaction on one node ends without a task or a pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.broker.api.write_txn_markers import write_marker
+from moldau.broker.coordinator.transaction.effects import WriteMarkers
+from moldau.broker.coordinator.transaction.ending import on_markers_written
+from moldau.broker.log.marker import Marker
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from moldau.broker.api.node import Node
+    from moldau.broker.coordinator.outcome import Effect
+    from moldau.broker.coordinator.shell import ShardShell
+    from moldau.broker.coordinator.transaction.state import TopicPartition
+
+LANE: Final = "markers"
+PAUSE_SECONDS: Final = 0.1
+_NOBODY: Final = -1
+
+
+class MarkerWriter:
+    """Carries out the effects of the transaction coordinator of this node."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.tasks: set[asyncio.Task[None]] = set()
+        self.timers: set[asyncio.TimerHandle] = set()
+
+    def carry_out(self, effects: tuple[Effect, ...], shell: ShardShell[Any]) -> None:
+        """Write the markers of transactions of this shard."""
+        for effect in effects:
+            assert isinstance(effect, WriteMarkers)
+            _Ending(self, effect, shell).write()
+
+    def close(self) -> None:
+        """Stop: the shards are closed."""
+        for timer in self.timers:
+            timer.cancel()
+        self.timers.clear()
+        for task in self.tasks:
+            task.cancel()
+
+
+class _Ending:
+    """One transaction whose markers are being written."""
+
+    def __init__(self, writer: MarkerWriter, effect: WriteMarkers, shell: ShardShell[Any]) -> None:
+        self._writer = writer
+        self._node = writer.node
+        self._effect = effect
+        self._shell = shell
+        self._left = set(effect.partitions)
+        self._asked = 0
+        self._written: set[TopicPartition] = set()
+        self._timer: asyncio.TimerHandle | None = None
+        self._marker = Marker(
+            effect.producer_id,
+            effect.producer_epoch,
+            effect.is_commit,
+            shell.partition.leader_epoch,
+            effect.transaction_version,
+        )
+
+    def write(self) -> None:
+        """Write the markers that are not written yet, each once."""
+        if self._timer is not None:
+            self._writer.timers.discard(self._timer)
+        if self._shell.is_closed():
+            return
+        by_leader: dict[int, list[TopicPartition]] = {}
+        for each in sorted(self._left):
+            by_leader.setdefault(self._leader_of(each), []).append(each)
+        self._asked = 1 + len(self._left)
+        for leader, partitions in by_leader.items():
+            if leader == self._node.node_id:
+                for each in partitions:
+                    write_marker(self._node, *each, self._marker, self._on_code(each))
+            elif leader == _NOBODY:
+                for each in partitions:
+                    self._take(each, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            else:
+                self._send(leader, partitions)
+        self._one_answered()
+
+    def _leader_of(self, partition: TopicPartition) -> int:
+        topic = self._node.image.topics.by_name(partition.topic)
+        known = None if topic is None else topic.partitions.get(partition.partition)
+        return _NOBODY if known is None else known.leader
+
+    def _on_code(self, partition: TopicPartition) -> Any:
+        return lambda code: self._take(partition, code)
+
+    def _take(self, partition: TopicPartition, code: ErrorCode) -> None:
+        """Note the result for one partition."""
+        node = self._node
+        is_gone = (
+            code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            and node.image.topics.by_name(partition.topic) is None
+        )
+        # The partition has seen a newer epoch of the producer. The coordinator gives one only after
+        # all markers of the transaction were written, so this one is there. (Brokers of Kafka say
+        # so by an error.)
+        is_old = code is ErrorCode.INVALID_PRODUCER_EPOCH
+        if code is ErrorCode.NONE or is_gone or is_old:
+            self._left.discard(partition)
+            self._written.add(partition)
+        else:
+            facts = {"topic": partition.topic, "partition": partition.partition}
+            node.log.debug("a marker is not written yet", error=code.name, **facts)
+        self._one_answered()
+
+    def _one_answered(self) -> None:
+        self._asked -= 1
+        if self._asked:
+            return
+        written, self._written = frozenset(self._written), set()
+        effect = self._effect
+        if written:
+            self._shell.run(
+                lambda shard, now_ms: on_markers_written(shard, effect, written, now_ms),
+                lambda answer: None,
+                name="markers",
+            )
+        if self._left and not self._shell.is_closed():
+            loop = asyncio.get_running_loop()
+            self._timer = loop.call_later(PAUSE_SECONDS, self.write)
+            self._writer.timers.add(self._timer)
+
+    # Other brokers.
+
+    def _send(self, leader: int, partitions: list[TopicPartition]) -> None:
+        name = f"markers-{leader}"
+        task = self._node.runtime.spawn(self._ask(leader, partitions), name=name)
+        self._writer.tasks.add(task)
+        task.add_done_callback(self._writer.tasks.discard)
+
+    async def _ask(self, leader: int, partitions: list[TopicPartition]) -> None:
+        codes: dict[tuple[str, int], int] = {}
+        try:
+            peers = self._node.peers
+            if peers is None:
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+            request = WriteTxnMarkersRequest(markers=[self._request(partitions)])
+            response = await peers.request(leader, request, WriteTxnMarkersResponse, lane=LANE)
+            codes = {
+                (topic.name, row.partition_index): row.error_code
+                for marker in response.markers
+                for topic in marker.topics
+                for row in topic.partitions
+            }
+        except KafkaError as error:
+            self._node.log.debug("a broker writes no markers", broker=leader, why=str(error))
+        for each in partitions:
+            self._take(each, ErrorCode(codes.get(each, ErrorCode.NETWORK_EXCEPTION)))
+
+    def _request(self, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:
+        by_topic: dict[str, list[int]] = {}
+        for topic, partition in partitions:
+            by_topic.setdefault(topic, []).append(partition)
+        marker = self._marker
+        return WritableTxnMarker(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            transaction_result=marker.is_commit,
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+            topics=[
+                WritableTxnMarkerTopic(name=name, partition_indexes=ids)
+                for name, ids in by_topic.items()
+            ],
+        )

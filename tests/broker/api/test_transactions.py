@@ -1,0 +1,543 @@
+"""Transactions over the wire of one node: clients of both versions, their offsets, late requests,
+restarts of the coordinator, and bad input."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.coordinator.transaction.producers import Producer
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.messages import describe_transactions as describing
+from moldau.protocol.messages import list_transactions as listing
+from moldau.protocol.messages.add_offsets_to_txn import (
+    AddOffsetsToTxnRequest,
+    AddOffsetsToTxnResponse,
+)
+from moldau.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from moldau.protocol.messages.init_producer_id import (
+    InitProducerIdRequest,
+    InitProducerIdResponse,
+)
+from moldau.protocol.messages.offset_fetch import (
+    OffsetFetchRequest,
+    OffsetFetchRequestGroup,
+    OffsetFetchRequestTopics,
+    OffsetFetchResponse,
+)
+from moldau.protocol.messages.produce import ProduceResponse
+from moldau.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+    TxnOffsetCommitResponse,
+)
+from moldau.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+from moldau.protocol.schemas.metadata_log import RemoveTopicRecord
+from moldau.records import Producer as BatchProducer
+from moldau.records import walk
+from tests.broker.api.requests import batch, produce_all
+from tests.broker.api.serving import Sent, Serving, serving
+
+ID = "app"
+STATE = "__transaction_state"
+OFFSETS = "__consumer_offsets"
+OLD, NEW = 11, 12
+"""Versions of Produce of clients of transaction versions 0 and 2."""
+
+
+class Client:
+    """One transactional producer, and what it asks."""
+
+    def __init__(self, at: Serving, version: int = NEW) -> None:
+        self.at = at
+        self.is_new = version == NEW
+        self.version = version
+        self.producer = Producer(-1, -1)
+        self.sequences: dict[tuple[str, int], int] = {}
+
+    async def init(self, timeout_ms: int = 60_000, producer: Producer | None = None) -> int:
+        known = producer or Producer(-1, -1)
+        request = InitProducerIdRequest(
+            transactional_id=ID,
+            transaction_timeout_ms=timeout_ms,
+            producer_id=known.id,
+            producer_epoch=known.epoch,
+        )
+        answer = await self.at.ask(request, InitProducerIdResponse, 5)
+        if not answer.error_code:
+            self.become(Producer(answer.producer_id, answer.producer_epoch))
+        return answer.error_code
+
+    def become(self, producer: Producer) -> None:
+        if producer != self.producer:
+            self.sequences.clear()
+        self.producer = producer
+
+    async def add(self, *places: tuple[str, int]) -> set[int]:
+        topics = [AddPartitionsToTxnTopic(name=name, partitions=[index]) for name, index in places]
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=ID,
+            v3_and_below_producer_id=self.producer.id,
+            v3_and_below_producer_epoch=self.producer.epoch,
+            v3_and_below_topics=topics,
+        )
+        answer = await self.at.ask(request, AddPartitionsToTxnResponse, 3)
+        return {
+            row.partition_error_code
+            for topic in answer.results_by_topic_v3_and_below
+            for row in topic.results_by_partition
+        }
+
+    def batch(self, place: tuple[str, int], count: int = 1) -> bytes:
+        sequence = self.sequences.get(place, 0)
+        self.sequences[place] = sequence + count
+        return batch(count, producer=BatchProducer(*self.producer, sequence, True))
+
+    async def send(self, *places: tuple[str, int]) -> dict[tuple[str, int], int]:
+        """Two records for each partition, which are added before by clients that have to."""
+        if not self.is_new:
+            assert await self.add(*places) == {0}
+        return await self.produce({place: self.batch(place, 2) for place in places})
+
+    async def produce(self, batches: dict[Any, bytes]) -> dict[tuple[str, int], int]:
+        request = produce_all({**batches}, transactional_id=ID, acks=-1)
+        answer = await self.at.ask(request, ProduceResponse, self.version)
+        return {
+            (topic.name, row.index): row.error_code
+            for topic in answer.responses
+            for row in topic.partition_responses
+        }
+
+    async def end(self, *, commit: bool) -> int:
+        request = EndTxnRequest(
+            transactional_id=ID,
+            producer_id=self.producer.id,
+            producer_epoch=self.producer.epoch,
+            committed=commit,
+        )
+        answer = await self.at.ask(request, EndTxnResponse, 5 if self.is_new else 4)
+        if not answer.error_code and self.is_new:
+            self.become(Producer(answer.producer_id, answer.producer_epoch))
+        return answer.error_code
+
+    async def commit_offset(self, offset: int, generation: int = -1, member: str = "") -> int:
+        if not self.is_new:
+            request = AddOffsetsToTxnRequest(
+                transactional_id=ID,
+                producer_id=self.producer.id,
+                producer_epoch=self.producer.epoch,
+                group_id="g",
+            )
+            added = await self.at.ask(request, AddOffsetsToTxnResponse, 3)
+            if added.error_code:
+                return added.error_code
+        commit = TxnOffsetCommitRequest(
+            transactional_id=ID,
+            group_id="g",
+            producer_id=self.producer.id,
+            producer_epoch=self.producer.epoch,
+            generation_id=generation,
+            member_id=member,
+            topics=[
+                TxnOffsetCommitRequestTopic(
+                    name="t",
+                    partitions=[
+                        TxnOffsetCommitRequestPartition(
+                            partition_index=0, committed_offset=offset, committed_metadata=None
+                        )
+                    ],
+                )
+            ],
+        )
+        answer = await self.at.ask(commit, TxnOffsetCommitResponse, 5 if self.is_new else 3)
+        return answer.topics[0].partitions[0].error_code
+
+
+async def begin(at: Serving, version: int = NEW, levels: int = 2) -> Client:
+    """A topic, both coordinators loaded, and a producer."""
+    at.node.image.features.levels["transaction.version"] = levels
+    at.create("t", 2)
+    for topic in (OFFSETS, STATE):
+        at.create(topic, 1, cleanup__policy="compact")
+    await load(at)
+    client = Client(at, version)
+    assert await client.init() == 0
+    return client
+
+
+async def load(at: Serving, leader_epoch: int = 0) -> None:
+    """The coordinators of this node begin, in a leader epoch of their own."""
+    coordinators = [at.node.coordinators.of(each) for each in (KeyType.GROUP, KeyType.TRANSACTION)]
+    for each in coordinators:
+        each.elect(0, leader_epoch)
+    while not all(list(each.loaded()) for each in coordinators):
+        await at.pass_ms(1)
+
+
+def stable(at: Serving) -> list[tuple[int, int]]:
+    """The last stable offset and the end of each partition."""
+    partitions = [at.partition("t", index) for index in range(2)]
+    return [(each.last_stable_offset, each.log_end_offset) for each in partitions]
+
+
+def kinds(at: Serving, index: int = 0) -> list[str]:
+    """The batches of a partition: how many records, or the epoch of a marker."""
+    data = at.partition("t", index).log.read(0, 1 << 20).read()
+    return [
+        f"marker {each.header.producer_epoch}"
+        if each.header.is_control
+        else str(each.header.record_count)
+        for each in walk(data)
+    ]
+
+
+async def committed(at: Serving, *, stable: bool = False) -> tuple[int, int]:
+    group = OffsetFetchRequestGroup(
+        group_id="g", topics=[OffsetFetchRequestTopics(name="t", partition_indexes=[0])]
+    )
+    request = OffsetFetchRequest(groups=[group], require_stable=stable)
+    answer = await at.ask(request, OffsetFetchResponse, 8)
+    (row,) = answer.groups[0].topics[0].partitions
+    return row.committed_offset, row.error_code
+
+
+BOTH = pytest.mark.parametrize("version", [OLD, NEW])
+
+
+@BOTH
+def test_a_transaction_is_read_when_it_has_ended(version: int) -> None:
+    @serving()
+    async def scenario(at: Serving) -> None:
+        client = await begin(at, version)
+        for commit in (True, False, True):
+            end = stable(at)[0][1]
+            assert set((await client.send(("t", 0), ("t", 1))).values()) == {0}
+            assert stable(at) == [(end, end + 2)] * 2
+            assert await client.end(commit=commit) == 0
+            assert stable(at) == [(end + 3, end + 3)] * 2
+        epochs = [1, 2, 3] if version == NEW else [0, 0, 0]
+        assert kinds(at) == [part for each in epochs for part in ("2", f"marker {each}")]
+        log = at.partition("t").log
+        aborted = log.reading.aborted_transactions(0, log.read(0, 1 << 20))
+        assert [each[:3] for each in aborted] == [(client.producer.id, 3, 5)]
+
+    scenario()
+
+
+@BOTH
+def test_offsets_are_committed_with_the_transaction(version: int) -> None:
+    @serving()
+    async def scenario(at: Serving) -> None:
+        client = await begin(at, version)
+        expected = -1
+        for offset, commit in ((5, True), (9, False), (7, True)):
+            assert await client.commit_offset(offset) == 0
+            assert await committed(at) == (expected, 0)
+            assert (await committed(at, stable=True))[1] == ErrorCode.UNSTABLE_OFFSET_COMMIT
+            assert await client.end(commit=commit) == 0
+            expected = offset if commit else expected
+            assert await committed(at, stable=True) == (expected, 0)
+        await load(at, 1)
+        assert await committed(at, stable=True) == (7, 0)
+
+    scenario()
+
+
+@serving()
+async def test_a_late_request_reaches_no_later_transaction(at: Serving) -> None:
+    """Version 2: its epoch is of the transaction that it was sent for (KIP-890)."""
+    client = await begin(at)
+    late = Client(at)
+    late.become(client.producer)
+    assert await client.send(("t", 0)) == {("t", 0): 0}
+    assert await client.end(commit=True) == 0
+    assert await client.send(("t", 0)) == {("t", 0): 0}
+    before = stable(at)
+    refused = await late.produce({("t", 0): late.batch(("t", 0)), ("t", 1): late.batch(("t", 1))})
+    assert set(refused.values()) == {ErrorCode.INVALID_PRODUCER_EPOCH}
+    assert await late.commit_offset(3) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert await late.end(commit=False) == ErrorCode.PRODUCER_FENCED
+    assert stable(at) == before
+    assert await client.end(commit=True) == 0
+
+
+@BOTH
+def test_records_outside_of_the_transaction_are_refused(version: int) -> None:
+    """An older client that has not added the partition; any client that has no transaction."""
+
+    @serving()
+    async def scenario(at: Serving) -> None:
+        client = await begin(at, version)
+        if version == OLD:
+            code = ErrorCode.TRANSACTION_ABORTABLE
+            assert await client.produce({("t", 0): client.batch(("t", 0))}) == {("t", 0): code}
+            client.version = 10
+            code = ErrorCode.INVALID_TXN_STATE
+            assert await client.produce({("t", 0): client.batch(("t", 0))}) == {("t", 0): code}
+            client.version = OLD
+        wrong = Client(at, version)
+        wrong.become(Producer(4711, 0))
+        code = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        assert await wrong.produce({("t", 1): wrong.batch(("t", 1))}) == {("t", 1): code}
+        assert stable(at) == [(0, 0), (0, 0)]
+
+    scenario()
+
+
+@serving(transaction__partition__verification__enable="false")
+async def test_verification_can_be_switched_off_for_older_clients(at: Serving) -> None:
+    client = await begin(at, OLD)
+    assert await client.produce({("t", 0): client.batch(("t", 0))}) == {("t", 0): 0}
+
+
+@BOTH
+def test_a_coordinator_that_begins_again_ends_what_was_decided(version: int) -> None:
+    @serving()
+    async def scenario(at: Serving) -> None:
+        client = await begin(at, version)
+        await client.send(("t", 0), ("t", 1))
+        await load(at, 1)
+        assert stable(at) == [(0, 2)] * 2
+        assert set((await client.send(("t", 0))).values()) == {0}
+        # One partition cannot be written to when the transaction ends.
+        partition = at.partition("t", 1)
+        epoch = partition.leader_epoch
+        at.replicas.resign("t", 1, partition.topic_id, epoch)
+        assert await client.end(commit=True) == 0
+        await at.pass_ms(1000)
+        assert await described(at) == "PrepareCommit"
+        await load(at, 2)
+        at.lead("t", 1)
+        await at.pass_ms(1000)
+        assert await described(at) == "CompleteCommit"
+        assert stable(at)[1] == (3, 3)
+
+    scenario()
+
+
+async def described(at: Serving, name: str = ID) -> str:
+    request = describing.DescribeTransactionsRequest(transactional_ids=[name])
+    answer = await at.ask(request, describing.DescribeTransactionsResponse)
+    (state,) = answer.transaction_states
+    return state.transaction_state if not state.error_code else ErrorCode(state.error_code).name
+
+
+@serving()
+async def test_a_deleted_topic_holds_no_transaction_open(at: Serving) -> None:
+    client = await begin(at)
+    at.create("gone")
+    await client.send(("t", 0), ("gone", 0))
+    assert await described(at) == "Ongoing"
+    at.replicas.remove("gone", 0)
+    made = at.node.image.topics.by_name("gone")
+    assert made is not None
+    at.cluster.append([RemoveTopicRecord(topic_id=made.topic_id)])
+    assert await client.end(commit=True) == 0
+    await at.pass_ms(500)
+    assert await described(at) == "CompleteCommit"
+
+
+@serving()
+async def test_an_overdue_transaction_is_aborted(at: Serving) -> None:
+    client = await begin(at)
+    await client.send(("t", 0))
+    await at.pass_ms(59_000)
+    assert await described(at) == "Ongoing"
+    await at.pass_ms(12_000)
+    assert await described(at) == "CompleteAbort"
+    assert stable(at)[0] == (3, 3)
+    assert await client.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+    refused = await client.produce({("t", 0): client.batch(("t", 0))})
+    assert set(refused.values()) == {ErrorCode.INVALID_PRODUCER_EPOCH}
+
+
+@serving()
+async def test_a_marker_for_an_older_epoch_harms_no_newer_transaction(at: Serving) -> None:
+    """KAFKA-19999: refused where a transaction is open, and harmless where none is."""
+    client = await begin(at)
+    await client.send(("t", 0))
+    await client.end(commit=True)
+    await client.send(("t", 0))
+    for epoch in (client.producer.epoch - 1, client.producer.epoch):
+        assert await mark(at, client.producer.id, epoch) == ErrorCode.INVALID_PRODUCER_EPOCH
+    assert stable(at)[0] == (3, 5)
+    await client.end(commit=True)
+    for epoch in (client.producer.epoch - 1, 0):
+        assert await mark(at, client.producer.id, epoch) == 0
+    assert stable(at)[0] == (6, 6), "nothing to write"
+    assert await mark(at, client.producer.id, client.producer.epoch) == 0
+    assert stable(at)[0] == (7, 7)
+    assert await client.send(("t", 0)) == {("t", 0): 0}
+
+
+async def mark(at: Serving, producer_id: int, epoch: int, index: int = 0, topic: str = "t") -> int:
+    marker = WritableTxnMarker(
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        transaction_result=False,
+        coordinator_epoch=0,
+        transaction_version=2,
+        topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
+    )
+    request = WriteTxnMarkersRequest(markers=[marker])
+    answer = await at.ask(request, WriteTxnMarkersResponse, 2)
+    ((row,),) = [topic.partitions for each in answer.markers for topic in each.topics]
+    return row.error_code
+
+
+@serving()
+async def test_markers_for_what_is_not_here_are_refused(at: Serving) -> None:
+    await begin(at)
+    assert await mark(at, 1, 1, 7) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    assert await mark(at, 1, 1, topic="nope") == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    at.node.groups.resign(0)
+    assert await mark(at, 1, 1, topic=OFFSETS) == ErrorCode.NOT_COORDINATOR
+    none = WriteTxnMarkersRequest(markers=[])
+    assert (await at.ask(none, WriteTxnMarkersResponse, 2)).markers == []
+
+
+@serving()
+async def test_brokers_add_and_verify_partitions_of_many_transactions(at: Serving) -> None:
+    client = await begin(at)
+    topics = [AddPartitionsToTxnTopic(name="t", partitions=[0, 1])]
+
+    def asked(name: str, *, verify: bool) -> AddPartitionsToTxnTransaction:
+        return AddPartitionsToTxnTransaction(
+            transactional_id=name,
+            producer_id=client.producer.id,
+            producer_epoch=client.producer.epoch,
+            verify_only=verify,
+            topics=topics,
+        )
+
+    seen = []
+    for verify in (True, False, True):
+        request = AddPartitionsToTxnRequest(
+            transactions=[asked(ID, verify=verify), asked("none", verify=verify)]
+        )
+        answer = await at.ask(request, AddPartitionsToTxnResponse, 5)
+        seen.append(
+            [
+                {row.partition_error_code for row in topic.results_by_partition}
+                for each in answer.results_by_transaction
+                for topic in each.topic_results
+            ]
+        )
+    unknown = {ErrorCode.INVALID_PRODUCER_ID_MAPPING}
+    assert seen == [
+        [{ErrorCode.TRANSACTION_ABORTABLE}, unknown],
+        [{0}, unknown],
+        [{0}, unknown],
+    ]
+
+
+@serving()
+async def test_bad_input_changes_nothing(at: Serving) -> None:
+    client = await begin(at, OLD)
+    rest = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.OPERATION_NOT_ATTEMPTED}
+    assert await client.add(("t", 0), ("nope", 0)) == rest
+    known = client.producer
+    for wrong, code in (
+        (Producer(known.id + 1, 0), ErrorCode.INVALID_PRODUCER_ID_MAPPING),
+        (Producer(known.id, 5), ErrorCode.PRODUCER_FENCED),
+    ):
+        client.become(wrong)
+        assert await client.add(("t", 0)) == {code}
+        assert await client.end(commit=True) == code
+        assert await client.commit_offset(1) == code
+    client.become(known)
+    assert await client.end(commit=True) == ErrorCode.INVALID_TXN_STATE
+    assert await client.commit_offset(1, generation=3, member="m") == ErrorCode.ILLEGAL_GENERATION
+    assert await described(at, "nope") == "TRANSACTIONAL_ID_NOT_FOUND"
+    assert await described(at, "") == "INVALID_REQUEST"
+    assert await client.init(producer=Producer(known.id, 9)) == ErrorCode.PRODUCER_FENCED
+    at.node.coordinators.of(KeyType.TRANSACTION).resign(0)
+    assert await client.end(commit=True) == ErrorCode.NOT_COORDINATOR
+    assert await client.init() == ErrorCode.NOT_COORDINATOR
+
+
+@serving()
+async def test_a_fenced_producer_of_an_old_client_hears_a_code_that_it_knows(at: Serving) -> None:
+    client = await begin(at)
+    request = EndTxnRequest(
+        transactional_id=ID, producer_id=client.producer.id, producer_epoch=9, committed=True
+    )
+    codes = [(await at.ask(request, EndTxnResponse, version)).error_code for version in range(6)]
+    old, new = ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.PRODUCER_FENCED
+    assert codes == [old, old, new, new, new, new]
+
+
+@serving()
+async def test_transactions_are_listed_by_state_producer_age_and_name(at: Serving) -> None:
+    client = await begin(at)
+    await client.send(("t", 0))
+    await at.pass_ms(500)
+
+    async def found(version: int = 2, **filters: Any) -> list[str]:
+        fields: dict[str, Any] = {"state_filters": [], "producer_id_filters": [], **filters}
+        answer = await at.ask(
+            listing.ListTransactionsRequest(**fields), listing.ListTransactionsResponse, version
+        )
+        if answer.error_code:
+            return [ErrorCode(answer.error_code).name]
+        return [each.transactional_id for each in answer.transaction_states] + [
+            f"? {each}" for each in answer.unknown_state_filters
+        ]
+
+    assert await found(0) == [ID]
+    assert await found(state_filters=["Ongoing"]) == [ID]
+    assert await found(state_filters=["Empty"]) == []
+    assert await found(state_filters=["Odd"]) == ["? Odd"]
+    assert await found(producer_id_filters=[client.producer.id + 1]) == []
+    assert await found(duration_filter=100) == [ID]
+    assert await found(duration_filter=10_000) == []
+    assert await found(transactional_id_pattern="a.*") == [ID]
+    assert await found(transactional_id_pattern="b.*") == []
+    assert await found(transactional_id_pattern="(") == ["INVALID_REGULAR_EXPRESSION"]
+
+
+@serving()
+async def test_the_next_transaction_begins_while_the_last_one_ends(at: Serving) -> None:
+    """The broker asks its coordinator again for a moment, so that the client need not."""
+    client = await begin(at)
+    await client.send(("t", 0), ("t", 1))
+    partition = at.partition("t", 1)
+    at.replicas.resign("t", 1, partition.topic_id, partition.leader_epoch)
+    assert await client.end(commit=True) == 0
+    sent = at.send(
+        produce_all({("t", 0): client.batch(("t", 0))}, transactional_id=ID, acks=-1), NEW
+    )
+    sent.overwrite()
+    await at.pass_ms(50)
+    assert not sent.answers
+    await at.pass_ms(100)
+    assert _codes(sent) == {ErrorCode.CONCURRENT_TRANSACTIONS}
+    client.sequences.clear()
+    at.lead("t", 1)
+    sent = at.send(
+        produce_all({("t", 0): client.batch(("t", 0))}, transactional_id=ID, acks=-1), NEW
+    )
+    sent.overwrite()
+    await sent.answered.wait()
+    assert _codes(sent) == {0}, "taken from a copy of the request"
+    assert kinds(at)[-1] == "1"
+
+
+def _codes(sent: Sent) -> set[int]:
+    (answer,) = sent.answers
+    assert isinstance(answer, ProduceResponse)
+    return {row.error_code for topic in answer.responses for row in topic.partition_responses}
