@@ -43,6 +43,29 @@ class UnfitTopic(TopologyError):
         )
 
 
+class TopologyChanged(TopologyError):
+    """The app is not the one that ran under this name before."""
+
+    def __init__(self, app: str, gone: Sequence[str], new: Sequence[str]) -> None:
+        added = f"; new: {', '.join(new)}" if new else ""
+        super().__init__(
+            f"app={app}: it is not the app that ran under this name before; gone: "
+            f"{', '.join(gone)}{added}. Give a renamed store its old name, else it starts empty; "
+            "give another app another name; or start once with --accept-changes "
+            "(accept.topology.changes=true)"
+        )
+
+
+class InputDeleted(StreamsError):
+    """An input topic was deleted while the app ran."""
+
+    def __init__(self, app: str, topics: Sequence[str]) -> None:
+        super().__init__(
+            f"app={app}: input topic {', '.join(topics)} was deleted while the app ran: create it "
+            "again, or take it out of the app, and start the app again"
+        )
+
+
 class StateError(StreamsError):
     """The rows of a store cannot be read with the types that the app declares now."""
 

@@ -5,10 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
-from moldau.streams import Streams, TopologyError, count_window, sliding, tumbling, unlimited
+from moldau.streams import (
+    Streams,
+    TopologyError,
+    count_window,
+    hopping,
+    session,
+    sliding,
+    tumbling,
+    unlimited,
+)
 from moldau.streams.testing.driver import Driver
 from tests.streams import models
 
@@ -41,6 +50,37 @@ def test_sliding_windows_hold_what_their_definition_says(
     expected = models.sliding(given_records, difference)
     assert driver.store("t") == expected
     assert {(row[0][0], row[0][1]): row[1] for row in rows(driver)} == expected
+
+
+_OUT_OF_ORDER: Rows = [("a", 1, 30), ("a", 2, 10), ("a", 3, 12), ("a", 4, 31), ("b", 5, 11)]
+
+
+@pytest.mark.parametrize(
+    "windows",
+    [
+        sliding(10, grace="1h"),
+        hopping(10, advance=3, grace="1h"),
+        tumbling(7, grace="1h"),
+        session(4, grace="1h"),
+    ],
+)
+@given(given_records=records, cut=st.integers(0, 25))
+@example(given_records=_OUT_OF_ORDER, cut=2)
+def test_the_order_of_a_commit_is_the_same_after_a_restart(
+    given_records: Rows, windows: Any, cut: int
+) -> None:
+    def told(*, restarts: bool) -> Rows:
+        app = Streams("app", emit="commit")
+        group = app.stream("in", int, key=str).group_by_key().window(windows)
+        group.collect(name="t").changes().to("out")
+        driver = app.test()
+        driver.pipe_all("in", given_records[:cut])
+        if restarts:
+            driver.restart()
+        driver.pipe_all("in", given_records[cut:])
+        return rows(driver)
+
+    assert told(restarts=True) == told(restarts=False)
 
 
 @given(records, st.integers(0, 15), st.integers(0, 15))

@@ -43,7 +43,7 @@ def test_the_explanation_has_each_step_under_the_one_before() -> None:
         "over -> (windowed str, int) [counts]"
     ) in lines
     assert "        to(out): sink to out" in lines
-    assert lines[-1].startswith("  makes wc-counts-changelog: partitions 1 cleanup.policy=")
+    assert lines[-2].startswith("  makes wc-counts-changelog: partitions 1 cleanup.policy=")
 
 
 def test_the_picture_has_a_box_for_each_step() -> None:

@@ -91,3 +91,14 @@ customers = by_customer.table(f"{NAME}-customers", str, key=str)
     .changes()
     .to(f"{NAME}-out")
 )
+
+# `words` with another name of its store.
+renamed = Streams(NAME)
+(
+    renamed.stream(f"{NAME}-lines", str)
+    .flat_map(str.split)
+    .group_by(lambda word: word)
+    .count(name="totals")
+    .changes()
+    .to(f"{NAME}-out")
+)

@@ -36,6 +36,8 @@ def run_app(arguments: Namespace, context: Context) -> int:
         given["state.dir"] = arguments.state
     if arguments.listen is not None:
         given["queries.listen"] = arguments.listen
+    if arguments.accept_changes:
+        given["accept.topology.changes"] = "true"
     settings = checked(given)
     listen_place(settings, 0)
     raise_open_files()
@@ -100,7 +102,11 @@ def _words(arguments: Namespace) -> list[str]:
             words += [name, value]
     for each in arguments.client_settings:
         words += ["--set", each]
-    for name, is_given in (("--log-json", arguments.log_json), ("--debug", arguments.debug)):
+    for name, is_given in (
+        ("--log-json", arguments.log_json),
+        ("--debug", arguments.debug),
+        ("--accept-changes", arguments.accept_changes),
+    ):
         if is_given:
             words.append(name)
     return words

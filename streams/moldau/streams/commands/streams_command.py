@@ -42,6 +42,11 @@ class StreamsCommand:
         run.add_argument(
             "--workers", type=whole(1, _WORKERS_MAX), default=1, metavar="N", help="processes (1)"
         )
+        run.add_argument(
+            "--accept-changes",
+            action="store_true",
+            help="start although stores or inputs of the app are gone that it had before",
+        )
         run.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
         run.add_argument("--log-json", action="store_true", help="log lines as JSON")
         run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)

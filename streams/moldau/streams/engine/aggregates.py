@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from itertools import islice
+from operator import attrgetter
 from typing import Any, Final
 
 from moldau.streams.engine.batches import Headers
@@ -17,6 +18,7 @@ from moldau.streams.state.windows import OpenWindow, WindowStore
 ROWS: Final = 1000
 
 Result = Callable[[Any], Any]
+_start = attrgetter("start")
 
 
 class KeyedTable(Part):
@@ -178,7 +180,8 @@ class WindowedTable(Part):
         if not self.emits_at_commit:
             return
         self.is_announced = True
-        for window in list(self.store.open.values()):
+        # By start: the order in which windows came into memory is another one after a restart.
+        for window in sorted(self.store.open.values(), key=_start):
             changed = iter(list(window.dirty.items()))
             while some := list(islice(changed, ROWS)):
                 self.emit_all(self._rows(window, some))

@@ -9,6 +9,7 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.layout import assumed_layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.text import describe
+from moldau.streams.plan.topics import topology_topic
 from moldau.streams.problems import TopologyError
 
 
@@ -28,7 +29,7 @@ def description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
             isinstance(step.operation, op.Sink) and not step.operation.topic for step in steps
         ),
         "fields": _fields(plan, own),
-        "makes": [*sorted(own), *plan.changelogs()],
+        "makes": [*sorted(own), *plan.changelogs(), topology_topic(plan.app)],
         "programs": [_program(each) for each in plan.programs],
         "problem": _problem(plan, partitions),
     }

@@ -13,7 +13,8 @@ from dataclasses import dataclass
 from moldau.streams.plan.partitions import assumed_counts, partition_counts, task_count
 from moldau.streams.plan.patterns import matches, resolved
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.plan.topics import InternalTopic
+from moldau.streams.plan.topics import InternalTopic, topology_topic
+from moldau.streams.plan.topology import CONFIGS
 from moldau.streams.problems import UnfitTopic
 
 
@@ -56,6 +57,7 @@ def laid_out(plan: Plan, topics: Mapping[str, int]) -> Layout:
         InternalTopic(name, counts[name], store.changelog_config())
         for name, store in plan.changelogs().items()
     ]
+    internal.append(InternalTopic(topology_topic(plan.app), 1, CONFIGS))
     for each in internal:
         if topics.get(each.name, each.partitions) != each.partitions:
             raise UnfitTopic(each.name, topics[each.name], each.partitions)

@@ -15,6 +15,7 @@ from typing import Final
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.steps import Step
+from moldau.streams.plan.topics import topology_topic
 from moldau.streams.problems import TopologyError
 
 PREFIX: Final = "pattern:"
@@ -43,6 +44,7 @@ def patterns_of(plan: Plan) -> tuple[str, ...]:
 def matches(plan: Plan, existing: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the topics of each pattern. Raise TopologyError if two sources would read one."""
     own = {topic.name for topic in plan.repartitions} | plan.changelogs().keys()
+    own.add(topology_topic(plan.app))
     names = sorted(name for name in set(existing) - own if not name.startswith("__"))
     taken = {name: name for name in plan.source_topics()}
     found: dict[str, tuple[str, ...]] = {}

@@ -9,6 +9,7 @@ from moldau.streams.plan.compile import stores_of, topics_of
 from moldau.streams.plan.layout import assumed_layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.steps import Step
+from moldau.streams.plan.topics import topology_topic
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.types import type_name
 
@@ -29,9 +30,8 @@ def topology_text(plan: Plan) -> str:
     for table in plan.global_tables:
         lines.append(f"  global table {table.store.name} reads {table.topic}")
     made = [topic.name for topic in plan.repartitions] + list(plan.changelogs())
-    if made:
-        lines.append("  topics of its own")
-        lines += [f"    {name}" for name in made]
+    lines.append("  topics of its own")
+    lines += [f"    {name}" for name in (*made, topology_topic(plan.app))]
     return "\n".join(lines) + "\n"
 
 

@@ -32,3 +32,8 @@ class InternalTopic:
     name: str
     partitions: int
     configs: Mapping[str, str] = field(default_factory=dict)
+
+
+def topology_topic(app: str) -> str:
+    """Return the name of the topic that keeps an app's topology."""
+    return f"{app}-topology"

@@ -37,6 +37,7 @@ from moldau.streams.worker.settings import AppSettings, replication_factor
 
 LOG: Final = logging.getLogger("moldau.streams")
 _RECORDS_MAX: Final = 5000
+_READ_S: Final = 0.1
 _LOST: Final = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
 )
@@ -231,6 +232,19 @@ class Door:
         begins = await self.consumer.beginning_offsets(partitions)
         ends = await self.consumer.end_offsets(partitions)
         return {where: (begins[where], ends[where]) for where in ends}
+
+    async def last_value(self, where: TopicPartition) -> bytes | None:
+        """Return the value of the last record of a partition; None if there is none."""
+        begin, end = (await self.ends([where]))[where]
+        if begin >= end:
+            return None
+        value = None
+        await self.changelogs.read_from({where: begin})
+        while self.changelogs.position(where) < end:
+            for fetched in await self.changelogs.read(_READ_S):
+                value = fetched.chunk.values[-1]
+        await self.changelogs.aclose()
+        return value
 
     async def purge(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, if the partition's leader answers."""

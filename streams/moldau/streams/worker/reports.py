@@ -118,6 +118,23 @@ class Reports:
             aside,
         )
 
+    def missing_outputs(self, topics: Sequence[str], seconds: float) -> None:
+        """Report outputs that do not exist, and how long a broker has to create them."""
+        LOG.warning(
+            "streams: output topic %s does not exist; the broker has %g s to create it by itself",
+            ", ".join(topics),
+            seconds,
+        )
+
+    def topology_not_kept(self, topic: str, reason: str) -> None:
+        """Report that changes of the topology will not be noticed."""
+        LOG.warning(
+            "streams: renamed stores and other apps of this name will not be noticed: topic %s "
+            "cannot be used: %s",
+            topic,
+            reason,
+        )
+
     def waiting_for(self, patterns: Sequence[str]) -> None:
         """Report patterns that no topic matches."""
         LOG.warning("streams: no topic matches %s yet: waiting for one", ", ".join(patterns))

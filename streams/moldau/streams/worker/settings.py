@@ -12,7 +12,17 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from moldau.client.settings.rows import OF_CONSUMERS_ALONE, OF_PRODUCERS_ALONE
-from moldau.config import INT, LONG, STRING, Setting, Settings, SettingTable, at_least, overrides
+from moldau.config import (
+    BOOLEAN,
+    INT,
+    LONG,
+    STRING,
+    Setting,
+    Settings,
+    SettingTable,
+    at_least,
+    overrides,
+)
 
 state_dir = Setting(
     "state.dir",
@@ -28,6 +38,13 @@ state_cleanup_delay_ms = Setting(
     600_000,
     "The stores of a task that went to another worker are deleted after this time.",
     check=at_least(0),
+)
+accept_topology_changes = Setting(
+    "accept.topology.changes",
+    BOOLEAN,
+    False,
+    "Start although stores, inputs or repartition topics are gone that the app had when it ran "
+    "before, as `--accept-changes`. What was in them stays in their topics.",
 )
 pattern_refresh_ms = Setting(
     "pattern.refresh.interval.ms",
@@ -130,6 +147,7 @@ STREAMS_SETTINGS: Final = SettingTable(
     [
         state_dir,
         state_cleanup_delay_ms,
+        accept_topology_changes,
         pattern_refresh_ms,
         application_server,
         queries_listen,

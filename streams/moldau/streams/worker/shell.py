@@ -15,9 +15,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final
 
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
-from moldau.streams.plan.layout import laid_out
 from moldau.streams.plan.plan import Plan
+from moldau.streams.problems import InputDeleted
 from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.worker import restore
@@ -38,6 +39,7 @@ from moldau.streams.worker.queries import Queries
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings
 from moldau.streams.worker.stale_tasks import StaleTasks
+from moldau.streams.worker.starting import prepare
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import (
     Database,
@@ -57,6 +59,8 @@ _SLICES: Final = 10
 """At most this many slices of a task are processed before the others have their turn."""
 _RESTORE_POLL_S: Final = 0.1
 _LEARN_ENDS_S: Final = 0.5
+_LOOKS: Final = 5
+_TOPIC_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
 class Worker:
@@ -98,6 +102,8 @@ class Worker:
             self._settings[rows.state_cleanup_delay_ms] / 1000,
         )
         self._topics: dict[str, TopicFacts] = {}
+        self._inputs: tuple[str, ...] = ()
+        self._are_inputs_doubted = False
         self._commit_at = 0.0
         self._purge_at = 0.0
         self._learn_ends_at = 0.0
@@ -130,39 +136,41 @@ class Worker:
             left.push_async_callback(self._close_all)
             await self._prepare()
             while not self._is_stopping:
-                await self._turn()
+                try:
+                    await self._turn()
+                except KafkaError as error:
+                    if error.code in _TOPIC_GONE:
+                        await self._check_inputs()
+                    raise
             await self._commit_all(self._of(TaskState.RUNNING))
 
     async def _prepare(self) -> None:
-        plan = self._plan
-        there = await self._door.topics(plan.topics())
-        layout = laid_out(plan, {name: facts.partitions for name, facts in there.items()})
-        await self._door.make([each for each in layout.internal if each.name not in there])
-        internal = [each.name for each in layout.internal]
-        self._topics = there | await self._topics_that_appear(internal)
-        if plan.global_tables:
+        start = await prepare(
+            self._plan,
+            self._door,
+            self._reports,
+            lambda: self._is_stopping,
+            accepts_changes=self._settings[rows.accept_topology_changes],
+        )
+        self._topics = start.topics
+        self._inputs = start.layout.inputs()
+        if self._plan.global_tables:
             await self._globals.start(
                 self._open_database, self._directory.of_globals(), self._topics
             )
             await self._globals.restore(lambda: self._is_stopping)
-        inputs = layout.inputs()
         rebalance = Rebalance(self._assigned, self._revoked, self._lost)
-        self.queries.widths = layout.counts
-        await self._door.subscribe(inputs, rebalance)
-        self._reports.started(inputs)
+        self.queries.widths = start.layout.counts
+        await self._door.subscribe(self._inputs, rebalance)
+        self._reports.started(self._inputs)
         self._schedule_commit()
-
-    async def _topics_that_appear(self, names: Sequence[str]) -> dict[str, TopicFacts]:
-        """Wait for the topics and return their facts: brokers learn of them at different times."""
-        while True:
-            found = await self._door.topics(names)
-            if len(found) == len(set(names)) or self._is_stopping:
-                return found
-            await asyncio.sleep(_RESTORE_POLL_S)
 
     # One turn of the loop
 
     async def _turn(self) -> None:
+        if self._are_inputs_doubted:
+            self._are_inputs_doubted = False
+            await self._check_inputs()
         try:
             await self._poll_and_process()
         except StoreCorrupted as error:
@@ -184,6 +192,17 @@ class Worker:
         if self._stale.is_due(now):
             used = {str(task_id) for task_id in self.tasks}
             await self._gate.run(self._stale.clean, used, now, self._reports.deleted)
+
+    async def _check_inputs(self) -> None:
+        """Raise InputDeleted if an input is gone, which the group notices as a rebalance. A broker
+        that has just started may not know it yet, so it is asked again."""
+        for _ in range(_LOOKS):
+            there = await self._door.topics(self._inputs)
+            gone = [name for name in self._inputs if name not in there]
+            if not gone or self._is_stopping:
+                return
+            await asyncio.sleep(_RESTORE_POLL_S)
+        raise InputDeleted(self._plan.app, gone)
 
     async def _poll_and_process(self) -> None:
         is_restoring = bool(self._of(TaskState.RESTORING))
@@ -371,6 +390,7 @@ class Worker:
                 self._make, task_id, program, inputs, committed
             )
         self._share_cache()
+        self._are_inputs_doubted = True
         await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
         self._reports.assigned(self.tasks.values())
 

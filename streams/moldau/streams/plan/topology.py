@@ -1,0 +1,85 @@
+"""What an app has been: its inputs, stores and repartition topics, kept in a topic of the app.
+
+An app that starts is compared with what it was before. If something is gone, the app would leave
+state behind without a word: a renamed store starts empty, and another app with the same name would
+take over the offsets of this one. What is only new is an ordinary change.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.patterns import PREFIX
+from moldau.streams.plan.plan import Plan
+from moldau.streams.problems import TopologyChanged
+
+_FORM: Final = 1
+KEY: Final = b"topology"
+CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
+
+
+@dataclass(frozen=True, slots=True)
+class Topology:
+    """What an app would leave behind if it were gone: names, each list in order."""
+
+    inputs: tuple[str, ...]
+    stores: tuple[str, ...]
+    repartitions: tuple[str, ...]
+
+    @classmethod
+    def of(cls, plan: Plan) -> Topology:
+        """Return the topology of a plan. A pattern is an input of its own, whatever it matches."""
+        inputs = {table.topic for table in plan.global_tables}
+        for program in plan.programs:
+            for step in program.steps:
+                if isinstance(step.operation, op.Source | op.TableSource):
+                    is_pattern = step.name.startswith(PREFIX)
+                    inputs |= {step.name} if is_pattern else {*step.operation.topics}
+        own = {topic.name for topic in plan.repartitions}
+        stores = {store.name for program in plan.programs for store in program.stores}
+        stores |= {table.store.name for table in plan.global_tables}
+        return cls(tuple(sorted(inputs - own)), tuple(sorted(stores)), tuple(sorted(own)))
+
+    def encoded(self) -> bytes:
+        """Return the topology as JSON."""
+        fields = {
+            "form": _FORM,
+            "inputs": self.inputs,
+            "stores": self.stores,
+            "repartitions": self.repartitions,
+        }
+        return json.dumps(fields).encode()
+
+    @classmethod
+    def decoded(cls, data: bytes | None) -> Topology | None:
+        """Return the topology of a record; None if it is of another form."""
+        try:
+            found = json.loads(data or b"null")
+        except ValueError:
+            return None
+        if not isinstance(found, dict) or found.get("form") != _FORM:
+            return None
+        return cls(*(tuple(found[name]) for name in ("inputs", "stores", "repartitions")))
+
+
+def check_changes(app: str, before: Topology | None, now: Topology) -> None:
+    """Raise TopologyChanged if something of the topology before is gone."""
+    if before is None or not _named(before, now):
+        return
+    raise TopologyChanged(app, _named(before, now), _named(now, before))
+
+
+def _named(one: Topology, other: Topology) -> list[str]:
+    """Return what is in one topology and not in another, in words."""
+    kinds = (
+        ("input", one.inputs, other.inputs),
+        ("store", one.stores, other.stores),
+        ("repartition topic", one.repartitions, other.repartitions),
+    )
+    return [
+        f"{kind} {name}" for kind, names, others in kinds for name in names if name not in others
+    ]

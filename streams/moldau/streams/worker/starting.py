@@ -1,0 +1,126 @@
+"""The start of a worker: the app is laid out on the cluster's topics, and its own ones are made.
+
+Invariants: nothing is made for an app that is refused; a worker that begins to read finds all
+internal topics; the kept topology is that of the workers that started last.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from moldau.client import KafkaError, TopicPartition
+from moldau.errors.codes import ErrorCode
+from moldau.streams.plan.layout import Layout, laid_out
+from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.topics import topology_topic
+from moldau.streams.plan.topology import KEY, Topology, check_changes
+from moldau.streams.problems import MissingTopics
+from moldau.streams.worker.door import Door, TopicFacts
+from moldau.streams.worker.reports import Reports
+
+_APPEAR_POLL_S: Final = 0.1
+_OUTPUT_WAIT_S: Final = 3.0
+"""How long a broker that creates topics by itself has for a missing output."""
+_NOT_ALLOWED: Final = (
+    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Start:
+    """What a worker knows when it begins to read."""
+
+    layout: Layout
+    topics: dict[str, TopicFacts]
+
+
+async def prepare(
+    plan: Plan,
+    door: Door,
+    reports: Reports,
+    is_stopping: Callable[[], bool],
+    *,
+    accepts_changes: bool,
+) -> Start:
+    """Lay the app out, and make its topics. Raise TopologyError if it cannot run here."""
+    there = await door.topics(plan.topics())
+    layout = laid_out(plan, {name: facts.partitions for name, facts in there.items()})
+    now, kept = Topology.of(plan), _Kept(plan.app, door, reports)
+    before = await kept.read()
+    if not accepts_changes:
+        check_changes(plan.app, before, now)
+    await require_outputs(plan.app, door, reports, [n for n in layout.outputs if n not in there])
+    own = [each for each in layout.internal if each.name != kept.topic]
+    await door.make([each for each in own if each.name not in there])
+    topics = there | await _appeared(door, [each.name for each in own], is_stopping)
+    if before != now:
+        await kept.write(layout, now, is_stopping)
+    return Start(layout, topics)
+
+
+async def require_outputs(app: str, door: Door, reports: Reports, missing: Sequence[str]) -> None:
+    """Wait until the broker has created these topics, if it does so for producers. Raise
+    MissingTopics if it does not."""
+    if not missing:
+        return
+    reports.missing_outputs(missing, _OUTPUT_WAIT_S)
+    try:
+        async with asyncio.timeout(_OUTPUT_WAIT_S):
+            for topic in missing:
+                await door.producer.partitions(topic)
+    except TimeoutError:
+        left = [name for name in missing if name not in await door.topics(missing)]
+        if left:
+            raise MissingTopics(app, "output", left) from None
+
+
+async def _appeared(
+    door: Door, names: Iterable[str], is_stopping: Callable[[], bool]
+) -> dict[str, TopicFacts]:
+    """Wait for the topics and return their facts: brokers learn of them at different times."""
+    wanted = set(names)
+    while True:
+        found = await door.topics(wanted)
+        if len(found) == len(wanted) or is_stopping():
+            return found
+        await asyncio.sleep(_APPEAR_POLL_S)
+
+
+class _Kept:
+    """The topology in the app's topic. A worker that may not use the topic does without."""
+
+    def __init__(self, app: str, door: Door, reports: Reports) -> None:
+        self.topic = topology_topic(app)
+        self._door = door
+        self._reports = reports
+        self._is_refused = False
+
+    async def read(self) -> Topology | None:
+        try:
+            if not await self._door.topics([self.topic]):
+                return None
+            return Topology.decoded(await self._door.last_value(TopicPartition(self.topic, 0)))
+        except KafkaError as error:
+            self._refuse(error)
+            return None
+
+    async def write(self, layout: Layout, now: Topology, is_stopping: Callable[[], bool]) -> None:
+        if self._is_refused:
+            return
+        try:
+            if not await self._door.topics([self.topic]):
+                await self._door.make([each for each in layout.internal if each.name == self.topic])
+                await _appeared(self._door, [self.topic], is_stopping)
+            await self._door.producer.send_and_wait(self.topic, now.encoded(), key=KEY, partition=0)
+        except KafkaError as error:
+            self._refuse(error)
+
+    def _refuse(self, error: KafkaError) -> None:
+        if error.code not in _NOT_ALLOWED:
+            raise error
+        self._is_refused = True
+        self._reports.topology_not_kept(self.topic, str(error))

@@ -1,0 +1,180 @@
+"""An app that is not what it was, and topics that are not there: one line, at once."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.client import Admin
+from moldau.runtime import Runtime
+from moldau.runtime.real import run
+from moldau.streams import Streams
+from moldau.streams.plan.plan import Plan
+from moldau.streams.problems import InputDeleted, MissingTopics, StreamsError, TopologyChanged
+from moldau.streams.running import make_task, task_settings
+from moldau.streams.worker.settings import app_settings
+from moldau.testing import SyncEmbeddedBroker
+from tests.streams.worker.running import Cluster
+
+
+@pytest.fixture(scope="module")
+def strict_broker() -> Iterator[SyncEmbeddedBroker]:
+    """One that creates no topics by itself."""
+    with SyncEmbeddedBroker({"auto.create.topics.enable": False}) as broker:
+        yield broker
+
+
+def counted(app: str, store: str = "counts", topic: str = "lines", out: str = "out") -> Plan:
+    streams = Streams(app)
+    grouped = streams.stream(f"{app}-{topic}", str).group_by(lambda line: line)
+    grouped.count(name=store).changes().map_values(str).to(f"{app}-{out}")
+    return streams.plan()
+
+
+def play(
+    broker: SyncEmbeddedBroker, scenario: Callable[[Cluster], Coroutine[Any, Any, None]]
+) -> None:
+    async def whole(runtime: Runtime) -> None:
+        await scenario(Cluster(broker.bootstrap_servers, runtime))
+
+    run(whole)
+
+
+async def counts(cluster: Cluster, plan: Plan, state: Path, value: str, **settings: object) -> None:
+    """Run the app until it has counted `value` once more."""
+    given = app_settings({"bootstrap.servers": cluster.servers})
+    make = task_settings(plan, given)
+    async with cluster.worker(
+        plan,
+        str(state),
+        make_task=lambda *arguments: make_task(make, *arguments),
+        settings={name.replace("_", "."): value for name, value in settings.items()},
+    ):
+        name = plan.app
+        await cluster.write(f"{name}-lines", value)
+        reads = asyncio.ensure_future(cluster.read(f"{name}-out", lambda found: value in found))
+        both: list[asyncio.Future[Any]] = [reads, cluster.ended]
+        await asyncio.wait(both, return_when=asyncio.FIRST_COMPLETED)
+        if not reads.done():
+            reads.cancel()
+            await asyncio.wait([reads])
+            cluster.ended.result()
+        reads.result()
+
+
+async def refused(work: Coroutine[Any, Any, None], error: type[StreamsError]) -> str:
+    with pytest.raises(error) as found:
+        await work
+    return str(found.value)
+
+
+def test_a_renamed_store_is_noticed(strict_broker: SyncEmbeddedBroker, tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.make("renamed-lines", "renamed-out")
+        await counts(cluster, counted("renamed"), tmp_path, "a")
+        await counts(cluster, counted("renamed"), tmp_path, "b")
+        other = counted("renamed", "totals")
+
+        text = await refused(counts(cluster, other, tmp_path, "c"), TopologyChanged)
+
+        assert "gone: store counts, repartition topic renamed-counts-repartition" in text
+        assert "new: store totals" in text
+        assert "--accept-changes" in text
+        async with Admin(bootstrap_servers=cluster.servers) as admin:
+            made = {topic.name for topic in await admin.list_topics()}
+        assert "renamed-totals-changelog" not in made, "nothing is made for a refused app"
+        await counts(cluster, other, tmp_path, "c", accept_topology_changes=True)
+        await counts(cluster, other, tmp_path, "d")
+
+    play(strict_broker, scenario)
+
+
+def test_another_app_of_the_same_name_is_noticed(
+    strict_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.make("twice-lines", "twice-orders", "twice-out")
+        await counts(cluster, counted("twice"), tmp_path / "one", "a")
+        other = Streams("twice")
+        other.stream("twice-orders", str).to("twice-out")
+
+        text = await refused(counts(cluster, other.plan(), tmp_path / "two", "b"), TopologyChanged)
+
+        assert "gone: input twice-lines, store counts" in text
+        assert "new: input twice-orders" in text
+
+    play(strict_broker, scenario)
+
+
+def test_what_is_only_new_is_no_change(strict_broker: SyncEmbeddedBroker, tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.make("grown-lines", "grown-out")
+        await counts(cluster, counted("grown"), tmp_path, "a")
+        grown = Streams("grown")
+        grouped = grown.stream("grown-lines", str).group_by(lambda line: line)
+        grouped.count(name="counts").changes().map_values(str).to("grown-out")
+        grouped.reduce(max, name="largest")
+
+        await counts(cluster, grown.plan(), tmp_path, "b")
+
+        text = await refused(counts(cluster, counted("grown"), tmp_path, "c"), TopologyChanged)
+        assert "gone: store largest" in text
+
+    play(strict_broker, scenario)
+
+
+def test_a_missing_output_is_told_at_once(
+    strict_broker: SyncEmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.make("mute-lines")
+
+        text = await refused(counts(cluster, counted("mute"), tmp_path, "a"), MissingTopics)
+
+        assert text == "app=mute: output topic mute-out does not exist; create it first"
+
+    play(strict_broker, scenario)
+    assert "output topic mute-out does not exist" in caplog.text
+
+
+def test_a_broker_may_create_outputs_by_itself(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.make("made-lines")
+        await counts(cluster, counted("made"), tmp_path, "a")
+
+    play(moldau_broker, scenario)
+
+
+def test_a_deleted_input_ends_the_app(strict_broker: SyncEmbeddedBroker, tmp_path: Path) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.make("cut-lines", "cut-out")
+        settings = {"consumer.metadata.max.age.ms": 200}
+        plan = counted("cut")
+        given = app_settings({"bootstrap.servers": cluster.servers})
+        make = task_settings(plan, given)
+
+        async def deleted() -> None:
+            async with cluster.worker(
+                plan,
+                str(tmp_path),
+                make_task=lambda *arguments: make_task(make, *arguments),
+                settings=settings,
+            ):
+                await cluster.write("cut-lines", "a")
+                await cluster.read("cut-out", lambda found: found == {"a": "1"})
+                async with Admin(bootstrap_servers=cluster.servers) as admin:
+                    await admin.delete_topic("cut-lines")
+                async with asyncio.timeout(60):
+                    await asyncio.wait([cluster.ended])
+                cluster.ended.result()
+
+        text = await refused(deleted(), InputDeleted)
+        assert text.startswith("app=cut: input topic cut-lines was deleted while the app ran")
+
+    play(strict_broker, scenario)
