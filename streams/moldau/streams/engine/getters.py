@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
+from moldau.streams.engine.flight import before_flight
 from moldau.streams.engine.operators.foreign_key import ResolvePart
 from moldau.streams.engine.operators.sessions import SessionTable
 from moldau.streams.engine.operators.suppress import SuppressPart
@@ -55,10 +56,10 @@ def table_getter(
     """Return the function that finds a row of the table that `step` makes: the present one, or the
     one that was emitted last."""
     part = parts.get(step.name)
-    if isinstance(part, _EMITTING) and is_emitted:
-        return part.emitted
     if isinstance(part, _TABLES):
-        return part.get
+        if not is_emitted:
+            return part.get
+        return before_flight(part, part.emitted if isinstance(part, _EMITTING) else part.get)
     operation = step.operation
     if isinstance(operation, op.TableFilter):
         return _filtered(before(step.parents[0]), operation)

@@ -17,6 +17,7 @@ from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.current import Current
 from moldau.streams.engine.extracted import require_time, whole
 from moldau.streams.engine.failures import Emission
+from moldau.streams.engine.flight import Arrivals, Flight, several_ways
 from moldau.streams.engine.getters import as_of_getter, newest_check, table_getter
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.operators.deferred import DeferredPart
@@ -70,6 +71,8 @@ class Network:
         # Set by the task: handles failures that belong to no single record.
         self.on_error: Callable[[Emission, Exception], None] = _unhandled
         self.clocks: dict[str, Clock] = {}
+        self._flight = Flight()
+        self._meeting, self._parting = several_ways(program.steps)
         self.parts: dict[str, Part] = {}
         self._steps = {step.name: step for step in program.steps}
         self._children: dict[str, list[Step]] = {step.name: [] for step in program.steps}
@@ -167,6 +170,9 @@ class Network:
         before = self.emitted_getter
         return table_getter(self._steps[step], self.parts, before, is_emitted=True)
 
+    def arrivals(self, step: Step) -> Arrivals | None:
+        return Arrivals(self._flight) if step.name in self._meeting else None
+
     def as_of_getter(self, step: str) -> AsOf:
         return as_of_getter(self._steps[step], self.parts, self.as_of_getter)
 
@@ -186,6 +192,18 @@ class Network:
         return None
 
     def emit_children(self, writer: Writer, step: Step, scope: Scope) -> None:
+        part = self.parts.get(step.name) if step.name in self._parting else None
+        if part is None or not step.is_table:
+            self._emit_all(writer, step, scope)
+            return
+        flight, name = writer.bind(self._flight, "flight"), writer.bind(part, "part")
+        writer.line(f"{flight}.begin({name}, {scope.key}, {scope.old})")
+        with writer.block("try"):
+            self._emit_all(writer, step, scope)
+        with writer.block("finally"):
+            writer.line(f"{flight}.end({name})")
+
+    def _emit_all(self, writer: Writer, step: Step, scope: Scope) -> None:
         for child in self._children[step.name]:
             if not isinstance(child.operation, op.Late | op.Arm):
                 self._emit(writer, step, child, scope)

@@ -35,6 +35,8 @@ class Part:
     keyless = 0
     # The wall clock when the part starts.
     now_ms = 0
+    # The key and the former value of the update that goes to later steps now; see engine.flight.
+    in_flight: tuple[Any, Any] | None = None
     # Takes records that come too late, if a step follows for them.
     on_late: ForwardRecord | None = None
 

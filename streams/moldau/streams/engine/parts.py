@@ -8,6 +8,7 @@ from typing import Protocol, TypeVar
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.current import Current
+from moldau.streams.engine.flight import Arrivals
 from moldau.streams.engine.folds import Folds
 from moldau.streams.engine.operators.counted import CountTable
 from moldau.streams.engine.operators.deferred import AsyncPart, MapBatchPart
@@ -63,6 +64,10 @@ class Surroundings(Protocol):
 
     def emitted_getter(self, step: str) -> Getter:
         """Return the function that finds the row that a table has emitted last."""
+        ...
+
+    def arrivals(self, step: Step) -> Arrivals | None:
+        """Return what a join needs whose sides come from one table; None for any other join."""
         ...
 
     def as_of_getter(self, step: str) -> AsOf: ...
@@ -196,7 +201,7 @@ def _table_join(around: Surroundings, step: Step) -> Part:
     left, right = step.parents
     getters = (around.getter(left), around.getter(right))
     emitted = (around.emitted_getter(left), around.emitted_getter(right))
-    return TableJoinPart(step.operation, (left, right), getters, emitted)
+    return TableJoinPart(step.operation, (left, right), (getters, emitted), around.arrivals(step))
 
 
 def _subscribe(around: Surroundings, step: Step) -> Part:

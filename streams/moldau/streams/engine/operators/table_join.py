@@ -14,9 +14,12 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.flight import Arrivals
 from moldau.streams.engine.operators.stream_join import joined
 from moldau.streams.engine.part import Getter, Part, Row
 from moldau.streams.plan.joins import JoinKind, TableJoin
+
+_LEFT, _RIGHT = 0, 1
 
 
 class TableJoinPart(Part):
@@ -24,15 +27,16 @@ class TableJoinPart(Part):
         self,
         operation: TableJoin,
         parents: tuple[str, str],
-        getters: tuple[Getter, Getter],
-        emitted: tuple[Getter, Getter],
+        getters: tuple[tuple[Getter, Getter], tuple[Getter, Getter]],
+        arrivals: Arrivals | None,
     ) -> None:
-        """`getters` find the present rows of both sides, `emitted` those that they emitted last."""
+        """`getters` find the present rows of both sides, and those that they emitted last.
+        `arrivals` is for sides that come from one table."""
         super().__init__()
         self._kind = operation.join
         self._parents = parents
-        self._getters = getters
-        self._left, self._right = emitted
+        self._getters, (self._left, self._right) = getters
+        self._arrivals = arrivals
         self._joiner = joined(operation.call.function, takes_key=operation.call.takes_key)
 
     def entry(self, parent: str) -> Callable[..., None]:
@@ -57,7 +61,7 @@ class TableJoinPart(Part):
     def _on_left(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
         if key is None:
             return
-        other = self._right(key)
+        other = self._met((_LEFT, _RIGHT), key, (new, time), self._right)
         right = None if other is None else other[0]
         if right is None and (self._kind is JoinKind.INNER or (new is None and old is None)):
             return
@@ -68,13 +72,23 @@ class TableJoinPart(Part):
     def _on_right(self, key: Any, new: Any, old: Any, time: int, headers: Headers | None) -> None:
         if key is None:
             return
-        other = self._left(key)
+        other = self._met((_RIGHT, _LEFT), key, (new, time), self._left)
         left = None if other is None else other[0]
         if left is None and (self._kind is not JoinKind.OUTER or (new is None and old is None)):
             return
         result, before = self._result(key, left, new), self._result(key, left, old)
         at = time if other is None else max(time, other[1])
         self.forward(key, result, before, at, headers)
+
+    def _met(
+        self, sides: tuple[int, int], key: Any, update: tuple[Any, int], get: Getter
+    ) -> Row | None:
+        """Return the row of the other side that an update of one side meets."""
+        if self._arrivals is None:
+            return get(key)
+        other = self._arrivals.find(sides[1], key, get)
+        self._arrivals.arrive(sides[0], *update)
+        return other
 
     def _result(self, key: Any, left: Any, right: Any) -> Any:
         """Return the joined value; None if this kind of join has none."""
