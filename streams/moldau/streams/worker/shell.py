@@ -21,6 +21,7 @@ from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import InputDeleted
 from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
+from moldau.streams.starting.shell import prepare
 from moldau.streams.worker import restore
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.commit import commit
@@ -39,7 +40,6 @@ from moldau.streams.worker.queries import Queries
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings
 from moldau.streams.worker.stale_tasks import StaleTasks
-from moldau.streams.worker.starting import prepare
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import (
     Database,

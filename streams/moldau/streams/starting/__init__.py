@@ -1,0 +1,1 @@
+"""The start of a worker, before it reads."""
