@@ -170,6 +170,9 @@ class SimulatedCluster:
             "min.insync.replicas": str(min(2, len(self.broker_ids))),
             "offsets.topic.replication.factor": replicas,
             "offsets.topic.num.partitions": "3",
+            "transaction.state.log.replication.factor": replicas,
+            "transaction.state.log.min.isr": str(min(2, len(self.broker_ids))),
+            "transaction.state.log.num.partitions": "3",
             **self._given,
         }
 
