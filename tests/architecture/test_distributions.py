@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from tests.architecture.allowed import Found, check
-from tests.architecture.sources import DISTRIBUTIONS, ROOT
+from tests.architecture.sources import DISTRIBUTIONS, ROOT, tracked
 
 Manifests = Mapping[str, dict[str, Any]]
 """Folder ("." for the root) -> its pyproject.toml."""
@@ -186,3 +186,56 @@ def test_a_planted_dependency_without_a_pin_is_found() -> None:
     known = unpinned(manifests(), constraints())
 
     assert set(unpinned(planted, constraints())) - set(known) == {"no-such-thing"}
+
+
+def extra_names(among: Manifests) -> Mapping[str, set[str]]:
+    """By folder, the names of the extras."""
+    return {
+        folder: set(manifest["project"].get("optional-dependencies", ()))
+        for folder, manifest in among.items()
+    }
+
+
+def test_the_whole_has_every_extra_of_its_parts() -> None:
+    """So that there is one name for each: `moldau[avro]`."""
+    names = extra_names(manifests())
+    parts = set().union(*(each for folder, each in names.items() if folder != "."))
+    assert names["."] == parts
+
+
+MISNAMED = re.compile(
+    r"moldau-[a-z]+\[[a-z{]|pip install [^'\"\n]*\bmoldau\[|[^'\"]moldau\[[a-z-]+\]"
+)
+"""An extra of a part, and one that a shell would take for a pattern."""
+
+
+def misnamed_extras(path: str, text: str) -> Found:
+    """Where a text names an extra in another way than `'moldau[avro]'`."""
+    return {
+        f"{path}, line {number}": line.strip()
+        for number, line in enumerate(text.splitlines(), 1)
+        if "pip install" in line and MISNAMED.search(line)
+    }
+
+
+def test_extras_are_named_alike_everywhere() -> None:
+    found: dict[str, int | str] = {}
+    for path in tracked():
+        is_ours = path.endswith((".py", ".md")) and not path.startswith("tests/")
+        if is_ours:
+            found |= misnamed_extras(path, (ROOT / path).read_text(encoding="utf-8"))
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("text", "is_found"),
+    [
+        ("pip install 'moldau[avro]'", False),
+        ("\"Spark is missing: pip install 'moldau[spark]'\"", False),
+        ("pip install 'moldau-platform[avro]'", True),
+        ("pip install moldau[avro]", True),
+        ("pip install moldau-connectors[jdbc]", True),
+    ],
+)
+def test_a_planted_name_of_an_extra_is_found(text: str, is_found: bool) -> None:
+    assert bool(misnamed_extras("docs/x.md", text)) is is_found

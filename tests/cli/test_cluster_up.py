@@ -131,3 +131,47 @@ def test_a_cluster_whose_controllers_are_silent_is_still_described() -> None:
         facts = shell.good("cluster", "describe", "--json").json
         kind = "a broker that passes requests on to the controller"
         assert (facts["controller"], facts["controller_is"]) == (1, kind)
+
+
+def test_nodes_have_racks_ids_addresses_and_settings_of_their_own(tmp_path: Path) -> None:
+    port = free_ports_in_row(4)
+    words = [
+        *("cluster", "up", "--nodes", "2", "--port", str(port), "--data", str(tmp_path / "c")),
+        *("--first-id", "5", "--rack", "north", "--rack", "south", "--advertise", "127.0.0.1"),
+        *("--set-node", "6:num.partitions=4"),
+    ]
+    with subprocess.Popen(  # noqa: S603 (our own command)
+        [sys.executable, "-c", MAIN, *words], stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            assert process.stdout is not None
+            lines = [process.stdout.readline() for _ in range(4)]
+            assert lines[-1] == "Ctrl-C stops all.\n", ends_of_logs(tmp_path / "c")
+            shell = Shell(f"localhost:{port}")
+            described = shell.good("cluster", "describe", "--json").json
+            assert [(each["id"], each["rack"], each["host"]) for each in described["brokers"]] == [
+                (5, "north", "127.0.0.1"),
+                (6, "south", "127.0.0.1"),
+            ]
+            for node, value in (("5", "1"), ("6", "4")):
+                (row,) = shell.good("config", "describe", "broker", node, "num.partitions").rows
+                assert row[1] == value
+            os.kill(process.pid, signal.SIGTERM)
+            assert process.wait(60) == 0
+        finally:
+            process.kill()
+
+
+@pytest.mark.parametrize(
+    ("words", "told"),
+    [
+        (("--set-node", "9:num.partitions=1"), "there is no such node; there are 1, 2, 3"),
+        (("--set-node", "num.partitions=1"), "give a node, a colon and a setting"),
+        (("--first-id", "99"), "--first-id"),
+    ],
+)
+def test_a_wrong_node_is_refused(words: tuple[str, ...], told: str, tmp_path: Path) -> None:
+    done = Shell("localhost:1")("cluster", "up", "--data", str(tmp_path / "c"), *words)
+    assert done.code == 2
+    assert told in done.err
+    assert not (tmp_path / "c").exists()

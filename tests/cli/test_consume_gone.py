@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import io
+import json
 import re
 import signal
 from collections.abc import Callable, Mapping
@@ -195,8 +196,34 @@ def test_a_place_that_is_not_in_the_log_is_told(shell: Shell) -> None:
     assert done.err == "moldau: places-0: offsets 1 to 3 are skipped: the log begins at 4\n"
     one = shell("consume", "places", "--from", "3").err
     assert one == "moldau: places-0: offset 3 is skipped: the log begins at 4\n"
-    for words in (("--from", "4"), ("--last", "6"), ("--from", "9"), ("--from", "@1")):
-        assert shell.good("consume", "places", *words).out in ("0-4\n0-5\n", "")
+    for words in (("--from", "4"), ("--last", "6"), ("--from", "@1"), ("--from", "-1h")):
+        assert shell.good("consume", "places", *words).out == "0-4\n0-5\n"
+    for place, told in (("9", "9 is beyond it"), ("@9999999999999", None)):
+        done = shell("consume", "places", "--from", place)
+        assert (done.code, done.out) == (0, "")
+        assert done.err in (
+            f"moldau: places-0: the log ends at 6: {told}\n",
+            "moldau: places-0: no record is that new: the log ends at 6\n",
+        )
+
+
+@pytest.mark.real
+def test_reading_ends_before_the_place_of_to(shell: Shell) -> None:
+    shell.good("topic", "create", "until", "-p", "1")
+    for at in (1000, 2000, 3000):
+        line = json.dumps({"value": str(at), "timestamp": at})
+        shell.good("produce", "until", "--json", source=f"{line}\n")
+    for words, out in (
+        (("--to", "1"), "1000\n"),
+        (("--to", "@2000"), "1000\n"),
+        (("--from", "1", "--to", "@2001"), "2000\n"),
+        (("--from", "2", "--to", "1"), ""),
+        (("--to", "-1h"), "1000\n2000\n3000\n"),
+        (("--to", "7"), "1000\n2000\n3000\n"),
+    ):
+        assert shell.good("consume", "until", *words).out == out
+    for more in (("--follow",), ("--group", "g")):
+        assert shell("consume", "until", "--to", "1", *more).code == 2
 
 
 @pytest.mark.real

@@ -106,9 +106,24 @@ def test_what_is_read_beside_a_group_that_a_file_names_is_not_committed_for_it(
     assert "applications" not in shell.good("group", "list").out
 
 
-def test_a_name_that_no_client_knows_is_refused(shell: Shell, tmp_path: Path) -> None:
+def test_a_name_that_no_client_knows_is_left_out_aloud_in_a_file_that_java_reads(
+    shell: Shell, tmp_path: Path
+) -> None:
     file = tmp_path / "consumer.properties"
-    file.write_text("group.id=g\nmy.own=1\n")
+    file.write_text("group.id=g\nmy.own=1\nlingre.ms=5\n")
+    done = shell("group", "list", "--command-config", str(file))
+    left_out = f"no client has this setting, so it is left out ({file})"
+    assert (done.code, done.err) == (
+        0,
+        f"moldau: my.own: {left_out}\nmoldau: lingre.ms: {left_out}; did you mean linger.ms?\n",
+    )
+
+
+def test_a_name_that_no_client_knows_is_refused_in_a_file_for_moldau(
+    shell: Shell, tmp_path: Path
+) -> None:
+    file = tmp_path / "consumer.toml"
+    file.write_text("'my.own' = 1\n")
     done = shell("group", "list", "--command-config", str(file))
     assert (done.code, done.err) == (2, f"moldau: my.own: unknown setting ({file})\n")
 

@@ -12,6 +12,7 @@ import pytest
 
 from moldau.client.sync import Admin, Consumer, NewTopic, Producer, TopicPartition
 from moldau.testing import Cluster
+from moldau.testing.cluster import Layout
 from tests.peers.eventually import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
@@ -29,7 +30,7 @@ def cluster() -> Iterator[Cluster]:
         "broker.session.timeout.ms": "600000",
         "replica.lag.time.max.ms": "600000",
     }
-    with Cluster(brokers=3, racks=RACKS, settings=settings) as running:
+    with Cluster(brokers=3, layout=Layout(racks=RACKS), settings=settings) as running:
         yield running
 
 

@@ -12,6 +12,7 @@ import pytest
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
 from moldau.link.connection import Connection, ConnectionOptions
+from moldau.link.foreign import IS_HTTP, IS_TLS, foreign_server
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
@@ -104,11 +105,27 @@ def test_what_is_no_kafka_is_told_at_once_and_not_waited_for() -> None:
     with ClientWorld() as world:
         world.add_node("web", shout)
         error, seconds = world.run_client(main)
-    assert (error.code, error.reason) == (
-        ErrorCode.NETWORK_EXCEPTION,
-        "the broker sent what is no answer",
-    )
+    assert error.code == ErrorCode.NETWORK_EXCEPTION
+    assert error.reason.startswith("an HTTP server answers at this port, not a broker")
     assert seconds < 1
+
+
+@pytest.mark.parametrize(
+    ("first", "server"),
+    [
+        (b"HTTP", IS_HTTP),
+        (b"<!DO", IS_HTTP),
+        (b"\x15\x03\x03\x00", IS_TLS),
+        (b"\x16\x03\x01\x02", IS_TLS),
+        (b"SSH-", None),
+        (b"\x7f\xff\xff\xff", None),
+    ],
+)
+def test_servers_that_are_no_brokers_are_known_by_their_first_bytes(
+    first: bytes, server: str | None
+) -> None:
+    assert foreign_server(int.from_bytes(first, "big", signed=True)) == server
+    assert foreign_server(None) is None
 
 
 def test_a_broker_that_accepts_and_says_nothing_is_given_up_after_the_setup_timeout() -> None:

@@ -158,5 +158,5 @@ def _fastavro() -> Any:
         return import_module("fastavro")
     except ImportError as error:
         raise ConfigError(
-            "value.format=avro needs fastavro: pip install fastavro", missing="fastavro"
+            "value.format=avro needs fastavro: pip install 'moldau[avro]'", missing="fastavro"
         ) from error

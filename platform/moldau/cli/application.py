@@ -16,7 +16,8 @@ from moldau.plugins import PluginError
 
 GROUP = "moldau.commands"
 _NEAREST_RATIO = 0.6
-_USAGE = "usage: moldau [--debug] [--version] COMMAND ..."
+_USAGE = "usage: moldau [--debug] [--version] [-b HOST:PORT] COMMAND ..."
+_BOOTSTRAP = ("-b", "--bootstrap", "--bootstrap-server")
 
 
 def run(argv: Sequence[str], context: Context) -> int:
@@ -52,19 +53,23 @@ def run(argv: Sequence[str], context: Context) -> int:
         return Exit.BUG
 
 
-def _before_command(argv: Sequence[str]) -> list[str]:
-    """Return the options of `moldau` itself, which precede the command."""
-    options = []
-    for argument in argv:
-        if not argument.startswith("-"):
-            break
-        options.append(argument)
-    return options
+def _before_command(argv: Sequence[str]) -> tuple[list[str], str | None, Sequence[str]]:
+    """Return the options of `moldau` itself, which precede the command, the cluster's address if it
+    is among them, and the rest."""
+    options, bootstrap, rest = [], None, list(argv)
+    while rest and rest[0].startswith("-"):
+        name, equals, value = rest.pop(0).partition("=")
+        if name not in _BOOTSTRAP:
+            options.append(name + equals + value)
+        elif equals or rest:
+            bootstrap = value if equals else rest.pop(0)
+        else:
+            raise UsageError(f"{name} takes the address of a broker\n{_USAGE}")
+    return options, bootstrap, rest
 
 
 def _dispatch(argv: Sequence[str], context: Context) -> int:
-    options = _before_command(argv)
-    rest = argv[len(options) :]
+    options, bootstrap, rest = _before_command(argv)
     for option in options:
         if option in ("-h", "--help"):
             return show_help(context)
@@ -77,17 +82,25 @@ def _dispatch(argv: Sequence[str], context: Context) -> int:
         return Exit.MISUSED
     name, arguments = rest[0], rest[1:]
     if name == "help":
-        of_command = bool(arguments) and arguments[0] != "help"
-        return _run(arguments[0], ["--help"], context) if of_command else show_help(context)
-    return _run(name, arguments, context)
+        if not arguments or arguments[0] == "help":
+            return show_help(context)
+        return _run(arguments[0], [*arguments[1:], "--help"], context)
+    return _run(name, arguments, context, bootstrap)
 
 
-def _run(name: str, arguments: Sequence[str], context: Context) -> int:
+def _run(
+    name: str, arguments: Sequence[str], context: Context, bootstrap: str | None = None
+) -> int:
     command = _find(name, context)
     parser = Parser(out=context.out, prog=f"moldau {name}", description=command.summary)
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
     command.configure(parser)
-    return command.run(parser.parse_args(list(arguments)), context)
+    found = parser.parse_args(list(arguments))
+    if bootstrap is not None:
+        if not hasattr(found, "bootstrap"):
+            raise UsageError(f"moldau {name} connects to no cluster: it has no -b")
+        found.bootstrap = found.bootstrap or bootstrap
+    return command.run(found, context)
 
 
 def _find(name: str, context: Context) -> Command:

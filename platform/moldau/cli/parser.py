@@ -3,9 +3,13 @@
 from __future__ import annotations
 
 import argparse
-from typing import Any, NoReturn, TextIO
+import re
+from typing import Any, Final, NoReturn, TextIO
 
 from moldau.cli.command import UsageError
+
+_VALUE: Final = re.compile(r"-(\d+(ms|s|m|h|d)?|\d*\.\d+)$")
+"""Words that begin with a hyphen and are values: numbers, and times such as -1h."""
 
 
 class HelpGiven(Exception):
@@ -18,11 +22,20 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, out: TextIO, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
         self._out = out
+        self._negative_number_matcher = _VALUE
 
     def add_subparsers(self, **options: Any) -> Any:
         """Add subparsers of the same class, which write to the same stream."""
         options.setdefault("parser_class", lambda **given: Parser(out=self._out, **given))
         return super().add_subparsers(**options)
+
+    def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
+        """Reject unknown options here, so that the usage is that of the action, not of its
+        command."""
+        found, unknown = super().parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+        return found, unknown
 
     def print_help(self, file: Any = None) -> None:
         self._out.write(self.format_help())

@@ -37,7 +37,8 @@ class Problem:
     def __str__(self) -> str:
         if self.allowed is not None and self.reason.startswith(NOT_ALLOWED):
             hint = self.reason.removeprefix(NOT_ALLOWED)
-            text = f"{_bounded(self.name)} must be {self.allowed}, not {self.shown}{hint}"
+            given = "" if self.shown is None else f", not {self.shown}"
+            text = f"{_bounded(self.name)} must be {self.allowed}{given}{hint}"
         else:
             value = "" if self.shown is None else f"{self.shown} "
             text = f"{_bounded(self.name)}: {value}{self.reason}" if self.name else self.reason

@@ -30,6 +30,7 @@ from typing import Any, Final, TypeVar, cast
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
+from moldau.link.foreign import foreign_server
 from moldau.protocol.connection import ClientConnection, InFlight
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import (
@@ -402,14 +403,11 @@ class Connection(asyncio.BufferedProtocol):
                 if self._transport is None or self._transport.is_closing():
                     return
         except MalformedMessage as error:
-            self._end(
-                KafkaError(
-                    ErrorCode.NETWORK_EXCEPTION,
-                    "the broker sent what is no answer",
-                    broker=str(self.address),
-                    why=str(error),
-                )
-            )
+            server = foreign_server(error.context.get("size"))
+            reason = "the broker sent what is no answer" if server is None else server
+            why = {"why": str(error)} if server is None else {}
+            code = ErrorCode.NETWORK_EXCEPTION
+            self._end(KafkaError(code, reason, broker=str(self.address), **why))
 
     def _take(self, frame: memoryview) -> None:
         waiting = self._protocol.in_flight

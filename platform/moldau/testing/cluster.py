@@ -5,9 +5,10 @@
         cluster.kill(2)
         cluster.start(2)
 
-Nodes are numbered from 1. Each is broker and controller, and votes in the metadata quorum. With
-`controllers` there are nodes that are only controllers, numbered from 101, and the others are only
-brokers. `moldau cluster up` uses this class, with files that are kept.
+Nodes are numbered from 1, unless a `Layout` says otherwise. Each is broker and controller, and
+votes in the metadata quorum. With `controllers` there are nodes that are only controllers, numbered
+from 101, and the others are only brokers. `moldau cluster up` uses this class, with files that are
+kept.
 
 Each has a file `node-N.properties`, with which `moldau broker start --config` starts it by hand.
 
@@ -20,7 +21,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from types import TracebackType
-from typing import TYPE_CHECKING, Final, Self, TypeVar
+from typing import TYPE_CHECKING, Final, NamedTuple, Self, TypeVar
 
 from moldau.runtime.node_processes import NodeProcess, free_ports, monotonic_s, pause_s
 from moldau.runtime.places import absolute_path
@@ -50,6 +51,25 @@ _LOOK_SECONDS: Final = 0.1
 _UP: Final = " is up"
 
 
+class Layout(NamedTuple):
+    """What brokers have of their own, beside their ports and directories."""
+
+    racks: Sequence[str] = ()
+    """The racks of the brokers, in turn."""
+    first_id: int = 1
+    advertised_host: str | None = None
+    """Where clients find the brokers, which then listen at every address of this machine."""
+
+    def settings_of(self, broker_id: int, port: int) -> dict[str, str]:
+        """Return the rack of a broker, and where clients find it if that is not this machine."""
+        found = {}
+        if self.racks:
+            found["broker.rack"] = self.racks[(broker_id - self.first_id) % len(self.racks)]
+        if self.advertised_host is not None:
+            found["advertised.listeners"] = f"PLAINTEXT://{self.advertised_host}:{port}"
+        return found
+
+
 class Cluster:
     """A cluster of broker processes: `with Cluster() as cluster`, or `open()` and `close()`."""
 
@@ -61,11 +81,11 @@ class Cluster:
         directory: str | None = None,
         port: int | None = None,
         settings: Mapping[str, object] | None = None,
-        racks: Sequence[str] = (),
+        layout: Layout | None = None,
     ) -> None:
         """Keep the options; nothing starts yet. The first broker gets `port`, the other brokers the
         next ones, and the controllers the ports after those; None chooses free ports. `settings`
-        apply to every node, by Kafka's names. `racks` are given to the brokers in turn."""
+        apply to every node, by Kafka's names. `layout` has racks, ids and advertised addresses."""
         if brokers < 1:
             raise ClusterFailed("a cluster has one broker or more")
         self.brokers = brokers
@@ -78,14 +98,16 @@ class Cluster:
         self._is_temporary = directory is None
         self._port = port
         self._settings = {name: _text(value) for name, value in (settings or {}).items()}
-        self._racks = racks
+        self._layout = Layout() if layout is None else layout
+        if not 0 <= self._layout.first_id <= CONTROLLERS_FROM - brokers:
+            raise ClusterFailed(f"brokers have ids from 0 to {CONTROLLERS_FROM - 1}")
         self._runtime = RealRuntime("cluster")
         self._children: dict[int, NodeProcess] = {}
         self._cluster_id = ""
 
     @property
     def broker_ids(self) -> range:
-        return range(1, self.brokers + 1)
+        return range(self._layout.first_id, self._layout.first_id + self.brokers)
 
     @property
     def controller_ids(self) -> range:
@@ -111,7 +133,8 @@ class Cluster:
         if not self.ports:
             raise ClusterFailed("the cluster is not open: `with Cluster(...)`, or `open()` first")
         if node_id in self.broker_ids:
-            return f"{LOCAL}:{self.ports[node_id - 1]}"
+            host = self._layout.advertised_host or LOCAL
+            return f"{host}:{self.ports[node_id - self._layout.first_id]}"
         return f"{LOCAL}:{self._controller_port(node_id)}"
 
     def _controller_port(self, node_id: int) -> int:
@@ -325,14 +348,18 @@ class Cluster:
         )
         roles: list[str] = []
         listeners: list[str] = []
+        place: dict[str, str] = {}
         if node_id in self.broker_ids:
+            place = self._layout.settings_of(node_id, self.ports[node_id - self._layout.first_id])
             roles.append("broker")
-            listeners.append(f"PLAINTEXT://{LOCAL}:{self.ports[node_id - 1]}")
+            advertised = self._layout.advertised_host
+            host = LOCAL if advertised is None else ""
+            listeners.append(f"PLAINTEXT://{host}:{self.ports[node_id - self._layout.first_id]}")
         if node_id in self.controller_ids:
             roles.append("controller")
             listeners.append(f"CONTROLLER://{LOCAL}:{self._controller_port(node_id)}")
         replicas, in_sync = min(3, self.brokers), min(2, self.brokers)
-        settings = {
+        return {
             "node.id": str(node_id),
             "process.roles": ",".join(roles),
             "listeners": ",".join(listeners),
@@ -345,12 +372,10 @@ class Cluster:
             "transaction.state.log.min.isr": str(in_sync),
             "share.coordinator.state.topic.replication.factor": str(replicas),
             "share.coordinator.state.topic.min.isr": str(in_sync),
+            **place,
             **self._settings,
             **self.own_settings.get(node_id, {}),
         }
-        if self._racks and node_id in self.broker_ids:
-            settings["broker.rack"] = self._racks[(node_id - 1) % len(self._racks)]
-        return settings
 
     def _words(self, node_id: int) -> Sequence[str]:
         words = ["broker", "start", "--data", self.data_of(node_id)]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import signal
 import socket
 from pathlib import Path
@@ -171,16 +172,22 @@ def test_a_port_in_use_is_one_line(tmp_path: Path) -> None:
         port = taken.getsockname()[1]
         code, out, err = finished("broker", "start", "--listen", f"127.0.0.1:{port}", home=tmp_path)
 
-    assert "cannot listen" in one_line(code, 1, err)
-    assert "in use" in err
+    line = one_line(code, 1, err)
+    assert f"cannot listen: the port is in use by process {os.getpid()} (" in line
+    assert f"or give another, as --listen {port + 1}" in line
+    assert err.splitlines() == [line]  # nothing of the quorum before it
     assert out == ""
 
 
 def test_a_directory_in_use_is_one_line(tmp_path: Path) -> None:
-    with broker_process(tmp_path):
+    with broker_process(tmp_path) as broker:
         code, _, err = finished("broker", "start", "--listen", "127.0.0.1:0", home=tmp_path)
+        pid = broker.process.pid
 
-    assert "another process uses the directory" in one_line(code, 2, err)
+    line = one_line(code, 2, err)
+    assert f"another process uses the directory: process {pid} (" in line
+    assert "or give another with --data" in line
+    assert err.splitlines() == [line]
 
 
 def properties(tmp_path: Path, **more: str) -> Path:
@@ -213,6 +220,28 @@ def test_a_file_wants_its_directories_formatted(tmp_path: Path) -> None:
     other = str(properties(tmp_path, **{"node.id": "8"}))
     code, _, err = finished("broker", "start", "--config", other, home=tmp_path)
     assert "belongs to another node" in one_line(code, 2, err)
+
+
+def test_a_cluster_id_formats_the_empty_directories_of_a_file(tmp_path: Path) -> None:
+    (port,) = free_ports(1)
+    controller = f"127.0.0.1:{port}"
+    file = properties(
+        tmp_path,
+        listeners=f"PLAINTEXT://127.0.0.1:0,CONTROLLER://{controller}",
+        **{"controller.quorum.bootstrap.servers": controller},
+    )
+    _, out, _ = finished("storage", "random-uuid", home=tmp_path)
+    cluster = out.strip()
+    words = ("--config", str(file), "--cluster-id", cluster)
+    for _ in range(2):  # the directories are empty, then they belong to the cluster
+        with broker_process(tmp_path, *words) as broker:
+            assert cluster in broker.text
+            assert broker.stop()[0] == 0
+
+    _, out, _ = finished("storage", "random-uuid", home=tmp_path)
+    other = ("--config", str(file), "--cluster-id", out.strip())
+    code, _, err = finished("broker", "start", *other, home=tmp_path)
+    assert f"the directories belong to the cluster {cluster}, not to" in one_line(code, 2, err)
 
 
 def test_a_directory_with_other_files_is_not_formatted(tmp_path: Path) -> None:

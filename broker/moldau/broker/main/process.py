@@ -12,6 +12,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, TextIO
 
 from moldau.broker.main.given import settings_given
+from moldau.broker.main.occupied import check_directories, check_ports, naming_holder
 from moldau.cli.command import Context, Exit
 
 if TYPE_CHECKING:
@@ -41,7 +42,11 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         loggers = _loggers(runtime, arguments, context.err)
         await until_signal(_serve(runtime, settings, loggers, arguments, context.out))
 
-    run(main, node="broker")
+    has_file = arguments.config is not None
+    with naming_holder(has_file=has_file):
+        check_directories(settings)
+        check_ports(settings, has_file=has_file)
+        run(main, node="broker")
     return Exit.DONE
 
 
@@ -69,7 +74,9 @@ async def _serve(
     log = loggers.get("moldau.broker.settings")
     for notice in notices(settings):
         log.warn(notice)
-    formats = arguments.config is None or arguments.shard is not None
+    formats = (
+        arguments.config is None or arguments.shard is not None or arguments.cluster_id is not None
+    )
     is_new = formats and _format_if_empty(runtime, settings, arguments.cluster_id)
     if "broker" in settings[process_roles]:
         await _serve_broker(runtime, settings, loggers, out, is_new=is_new)

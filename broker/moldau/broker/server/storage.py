@@ -172,9 +172,14 @@ def format_if_empty(
             raise ConfigError(
                 "the directory is not formatted and holds other files", directory=path
             )
+    known = known_cluster(files, places)
+    if known and cluster_id and known != cluster_id:
+        raise ConfigError(
+            f"the directories belong to the cluster {known}, not to {cluster_id}: leave out "
+            "--cluster-id, or give empty directories",
+        )
     if not todo:
         return False
-    known = known_cluster(files, places)
     if settings[controller_quorum_voters] and not (known or cluster_id):
         raise ConfigError(
             "the voters of controller.quorum.voters share a cluster id: give it with --cluster-id, "

@@ -42,7 +42,7 @@ _SIMPLE: Mapping[str, Schema] = {
 }
 
 
-MISSING: Final = "Parquet needs pyarrow -> pip install 'moldau-connectors[parquet]'"
+MISSING: Final = "Parquet needs pyarrow -> pip install 'moldau[parquet]'"
 
 
 def is_installed() -> bool:

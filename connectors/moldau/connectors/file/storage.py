@@ -157,7 +157,6 @@ def storage_of(path: str) -> Storage:
         system, _ = fsspec.core.url_to_fs(path)
     except (ImportError, ValueError) as error:
         raise ConnectError(
-            f"{path}: {error} -> pip install moldau-connectors[fsspec], and the package for "
-            "that protocol"
+            f"{path}: {error} -> pip install 'moldau[fsspec]', and the package for that protocol"
         ) from error
     return RemoteStorage(system, path.partition("://")[0] + "://")

@@ -38,10 +38,10 @@ _ERRORS: tuple[type[Exception], ...] = (
 _BINARY_TYPES = frozenset({16, 17, 20, 21, 23, 25, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1700})
 
 _DRIVERS = {
-    "psycopg": "pip install moldau-connectors[postgres]",
-    "pymysql": "pip install moldau-connectors[mysql]",
-    "duckdb": "pip install moldau-connectors[duckdb]",
-    "duckdb_engine": "pip install moldau-connectors[duckdb]",
+    "psycopg": "pip install 'moldau[postgres]'",
+    "pymysql": "pip install 'moldau[mysql]'",
+    "duckdb": "pip install 'moldau[duckdb]'",
+    "duckdb_engine": "pip install 'moldau[duckdb]'",
     "pymssql": "pip install pymssql",
     "oracledb": "pip install oracledb",
 }

@@ -18,6 +18,7 @@ from moldau.cli.output import write_lines
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
     from moldau.config import Source
+    from moldau.errors.codes import KafkaError
     from moldau.runtime.interface import Runtime
     from moldau.runtime.threaded import ThreadedRuntime
 
@@ -49,7 +50,7 @@ def add_action_arguments(parser: ArgumentParser) -> None:
     parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
 
-def add_connection_arguments(parser: ArgumentParser) -> None:
+def add_connection_arguments(parser: ArgumentParser, *, json_help: str = "write JSON") -> None:
     """Add `--bootstrap`, `--set`, `--command-config` and `--json` to a command."""
     parser.add_argument(
         "-b",
@@ -73,7 +74,7 @@ def add_connection_arguments(parser: ArgumentParser) -> None:
         help="settings of the client: .properties, unless the name ends as of TOML, YAML or JSON; "
         "--set and --bootstrap win",
     )
-    parser.add_argument("--json", action="store_true", help="write JSON")
+    parser.add_argument("--json", action="store_true", help=json_help)
 
 
 class ClientSettings(dict[str, str]):
@@ -139,9 +140,10 @@ def check_not_set(settings: Mapping[str, str], names: Iterable[str]) -> None:
 
 
 def _given_in_file(path: str, context: Context, useless: Collection[str]) -> dict[str, str]:
-    from moldau.client.settings.file import load_settings
+    from moldau.client.settings.file import read_settings
 
-    given = load_settings(path)
+    given, notices = read_settings(path)
+    write_lines(context.err, (f"moldau: {each}" for each in notices))
     passed_over = [name for name in given if name in useless]
     if passed_over:
         names = ", ".join(passed_over)
@@ -183,12 +185,26 @@ class Opened(Generic[C]):
         self._work = Interruptible()
 
     def run(self, action: Callable[[C], Coroutine[Any, Any, T]]) -> T:
-        """Return the result of `action(client)`. Ctrl-C ends the action first, then is raised."""
+        """Return the result of `action(client)`. Ctrl-C ends the action first, then is raised. The
+        error of an unknown topic or group names the nearest one."""
+        from moldau.errors.codes import KafkaError
+
         try:
             return self._threaded.run(lambda _: self._work.run(action(self.client)))
         except KeyboardInterrupt:
             self._threaded.run(lambda _: self._work.stop())
             raise
+        except KafkaError as error:
+            (named,) = self.naming_nearest([error])
+            if named is error:
+                raise
+            raise named from error
+
+    def naming_nearest(self, errors: Iterable[KafkaError]) -> list[KafkaError]:
+        """Return the errors, with the nearest name for topics and groups that do not exist."""
+        from moldau.cli.nearest import naming_nearest
+
+        return self._threaded.run(lambda _: naming_nearest(self.client, errors))
 
 
 @contextmanager

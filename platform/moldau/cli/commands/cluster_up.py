@@ -10,7 +10,7 @@ from argparse import ArgumentParser, Namespace
 from shlex import quote
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.command import Context, Exit
+from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_restarts import FAILURES_MAX, Restarts
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines
@@ -50,6 +50,30 @@ def add_up(parser: ArgumentParser) -> None:
         metavar="KEY=VALUE",
         help="a setting of every node, by Kafka's name; may be repeated",
     )
+    parser.add_argument(
+        "--set-node",
+        dest="own_assignments",
+        action="append",
+        default=[],
+        metavar="ID:KEY=VALUE",
+        help="a setting of one node; may be repeated",
+    )
+    parser.add_argument(
+        "--rack",
+        dest="racks",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="the racks of the brokers, in turn; may be repeated",
+    )
+    parser.add_argument(
+        "--first-id", type=whole(0, 91), default=1, metavar="N", help="of the brokers (default: 1)"
+    )
+    parser.add_argument(
+        "--advertise",
+        metavar="HOST",
+        help="where clients on other machines find the brokers, which then listen at every address",
+    )
 
 
 def run_up(arguments: Namespace, context: Context) -> int:
@@ -57,16 +81,23 @@ def run_up(arguments: Namespace, context: Context) -> int:
     from moldau.config import load_assignments
     from moldau.runtime.places import absolute_path
     from moldau.runtime.signals import interrupted_by_sigterm
-    from moldau.testing.cluster import Cluster
+    from moldau.testing.cluster import Cluster, Layout
 
     given = load_assignments(arguments.assignments, "--set")
+    own = _own_settings(arguments.own_assignments)
     cluster = Cluster(
         arguments.nodes,
         controllers=arguments.controllers,
         directory=absolute_path(arguments.data),
         port=arguments.port,
         settings={each.name: str(each.value) for each in given},
+        layout=Layout(arguments.racks, arguments.first_id, arguments.advertise),
     )
+    for node_id in own:
+        if node_id not in cluster.node_ids:
+            ids = ", ".join(map(str, sorted(cluster.node_ids)))
+            raise UsageError(f"--set-node {node_id}: there is no such node; there are {ids}")
+    cluster.own_settings.update(own)
     try:
         with interrupted_by_sigterm():
             _start(cluster, context)
@@ -76,6 +107,20 @@ def run_up(arguments: Namespace, context: Context) -> int:
         return Exit.DONE
     finally:
         cluster.close()
+
+
+def _own_settings(words: list[str]) -> dict[int, dict[str, str]]:
+    """Return the settings of single nodes, by node."""
+    from moldau.config import load_assignments
+
+    found: dict[int, dict[str, str]] = {}
+    for word in words:
+        number, colon, assignment = word.partition(":")
+        if not (colon and number.isascii() and number.isdecimal()):
+            raise UsageError(f"--set-node {word}: give a node, a colon and a setting, 2:NAME=VALUE")
+        for each in load_assignments([assignment], "--set-node"):
+            found.setdefault(int(number), {})[each.name] = str(each.value)
+    return found
 
 
 def _start(cluster: Cluster, context: Context) -> None:

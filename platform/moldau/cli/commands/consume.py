@@ -20,7 +20,7 @@ from moldau.cli.commands.cluster_connection import (
 )
 from moldau.cli.commands.consume_format import NAMES, lines_of
 from moldau.cli.commands.consume_notes import noting
-from moldau.cli.commands.consume_place import Place, parse_place
+from moldau.cli.commands.consume_place import Place, Stretch, parse_place
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
@@ -80,11 +80,17 @@ class ConsumeCommand:
             dest="place",
             default="beginning",
             metavar="PLACE",
-            help="beginning, end, an offset, a time like 2026-11-20T12:00:00Z, or @ms since 1970; "
-            "for a group, where it has committed nothing",
+            help="beginning, end, an offset, a time like 2026-11-20T12:00:00Z, -1h (ms, s, m, h or "
+            "d ago), or @ms since 1970; for a group, where it has committed nothing",
         )
         place.add_argument(
             "--last", type=int, metavar="N", help="the last N offsets of each partition"
+        )
+        parser.add_argument(
+            "--to",
+            default="end",
+            metavar="PLACE",
+            help="stop before this offset or time, written as for --from (end)",
         )
         parser.add_argument("--count", type=int, metavar="N", help="stop after N records")
         parser.add_argument(
@@ -100,7 +106,7 @@ class ConsumeCommand:
         from moldau.client.settings.rows import OF_PRODUCERS_ALONE
         from moldau.runtime.signals import interrupted_by_sigterm
 
-        place = _checked_place(arguments)
+        place, until = _checked_place(arguments), _checked_until(arguments)
         settings = client_settings(
             arguments, context, _defaults(arguments), useless=OF_PRODUCERS_ALONE | _DESERIALIZERS
         )
@@ -115,7 +121,7 @@ class ConsumeCommand:
             telling_where(settings),
             opened(lambda it: _consumer(settings, it)) as consumer,
         ):
-            reading = _reading(arguments, consumer, place)
+            reading = _reading(arguments, consumer, place, until)
             clock = consumer.runtime.clock.monotonic
             with noting(reading.notes):
                 consumer.run(lambda _: reading.begin(arguments.topics))
@@ -153,6 +159,14 @@ def _checked_place(arguments: Namespace) -> Place:
                 "a group goes on where it was: not with --last; see moldau group reset"
             )
     return parse_place(arguments.place)
+
+
+def _checked_until(arguments: Namespace) -> Place:
+    until = parse_place(arguments.to)
+    if not until.is_end and (arguments.follow or arguments.group is not None):
+        other = "--follow" if arguments.follow else "--group"
+        raise UsageError(f"--to ends at a place: not with {other}")
+    return until
 
 
 def _defaults(arguments: Namespace) -> dict[str, str]:
@@ -193,7 +207,9 @@ def _consumer(settings: dict[str, str], runtime: Runtime) -> Consumer:
     return client
 
 
-def _reading(arguments: Namespace, consumer: Opened[Consumer], place: Place) -> Reading:
+def _reading(
+    arguments: Namespace, consumer: Opened[Consumer], place: Place, until: Place
+) -> Reading:
     if arguments.group is not None:
         from moldau.cli.commands.consume_group import GroupReading
         from moldau.client.settings.group import group_id
@@ -205,8 +221,7 @@ def _reading(arguments: Namespace, consumer: Opened[Consumer], place: Place) -> 
     return AssignedReading(
         consumer.client,
         consumer.runtime.clock,
-        place,
-        last=arguments.last,
+        Stretch(place, until, arguments.last),
         partitions=arguments.partition,
         follow=arguments.follow,
     )

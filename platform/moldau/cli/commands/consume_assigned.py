@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.command import UsageError
 from moldau.cli.commands.consume_leaderless import Leaderless
 from moldau.cli.commands.consume_notes import gone
-from moldau.cli.commands.consume_place import Place, cut_ends
+from moldau.cli.commands.consume_place import Stretch, cut_ends
 
 if TYPE_CHECKING:
     from moldau.client import Consumer, PartitionRecords, TopicPartition
     from moldau.runtime import Clock
 
 _POLL_S: Final = 1.0
-_MISSING_S: Final = 2.0  # a topic that was made just now may not be known everywhere
+_MISSING_S: Final = 0.2  # a topic that was made just now may not be known everywhere
 
 
 class AssignedReading:
@@ -25,17 +25,15 @@ class AssignedReading:
         self,
         client: Consumer,
         clock: Clock,
-        place: Place,
+        stretch: Stretch,
         *,
-        last: int | None,
         partitions: Sequence[int] | None,
         follow: bool,
     ) -> None:
-        """`last`: begin this many offsets before each end. `follow`: go on with later records."""
+        """`follow`: go on with later records."""
         self.notes: list[str] = []
         self._client = client
-        self._place = place
-        self._last = last
+        self._place, self._until, self._last = stretch
         self._partitions = partitions
         self._follow = follow
         self._ends: dict[TopicPartition, int] = {}
@@ -65,7 +63,7 @@ class AssignedReading:
         found = await client.offsets(dict.fromkeys(led, LATEST))
         ends = {each: found[each].offset for each in led}
         if place.timestamp_ms is not None:
-            await client.seek_to_time(place.timestamp_ms, led)
+            await self._seek_to_time(place.timestamp_ms, led, ends)
         elif self._last is None and not place.is_end and place.offset is None:
             await client.seek_to_beginning(led)
         else:
@@ -73,8 +71,30 @@ class AssignedReading:
             for each in led:
                 first = self._first(each, starts[each].offset, ends[each])
                 client.seek(each, first)
-        self._ends |= ends
+        self._ends |= await self._before_until(ends)
         client.resume(led)
+
+    async def _seek_to_time(
+        self, timestamp_ms: int, led: list[TopicPartition], ends: dict[TopicPartition, int]
+    ) -> None:
+        """Seek to the first record of that time or a later one. Note partitions without one."""
+        for where, found in (await self._client.offsets(dict.fromkeys(led, timestamp_ms))).items():
+            if found.offset < 0:
+                self.notes.append(f"{where}: no record is that new: the log ends at {ends[where]}")
+            self._client.seek(where, found.offset if found.offset >= 0 else ends[where])
+
+    async def _before_until(self, ends: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
+        """Return the ends to read to: those of the logs, or the place of `--to` if it is before."""
+        until = self._until
+        if until.timestamp_ms is not None:
+            found = await self._client.offsets(dict.fromkeys(ends, until.timestamp_ms))
+            return {
+                each: end if found[each].offset < 0 else min(end, found[each].offset)
+                for each, end in ends.items()
+            }
+        if until.offset is not None:
+            return {each: min(end, until.offset) for each, end in ends.items()}
+        return ends
 
     def _chosen(self, there: list[TopicPartition]) -> list[TopicPartition]:
         """Return the partitions to read. Raise UsageError for a number that no topic has."""
@@ -99,8 +119,9 @@ class AssignedReading:
             return end
         if offset < start:
             self.notes.append(gone(where, offset, start))
-        elif offset > end and self._follow:
-            self.notes.append(f"{where}: the log ends at {end}: reading begins there, not later")
+        elif offset > end:
+            rest = "reading begins there, not later" if self._follow else f"{offset} is beyond it"
+            self.notes.append(f"{where}: the log ends at {end}: {rest}")
         return min(max(start, offset), end)
 
     async def next(self, max_records: int) -> list[PartitionRecords]:

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 _COMMIT_S: Final = 1.0
 _POLL_S: Final = 1.0
-_MISSING_S: Final = 2.0
+_MISSING_S: Final = 0.2
 # Another member reads those partitions now, from the offset that was committed before.
 _NO_MEMBER: Final = frozenset(
     (

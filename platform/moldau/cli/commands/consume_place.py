@@ -24,40 +24,41 @@ class Place(NamedTuple):
 
 
 BEGINNING = Place()
+END = Place(is_end=True)
+
+
+class Stretch(NamedTuple):
+    """What to read of each log: from `first`, or the `last` offsets, to before `until`."""
+
+    first: Place = BEGINNING
+    until: Place = END
+    last: int | None = None
 
 
 def parse_place(text: str) -> Place:
-    """Return the place of `--from`. Raise UsageError if it is none."""
+    """Return the place of `--from` or `--to`. Raise UsageError if it is none."""
     if text in ("beginning", "earliest"):
         return BEGINNING
     if text in ("end", "latest"):
-        return Place(is_end=True)
+        return END
     if is_int64(text):
         return Place(offset=int(text))
     return Place(timestamp_ms=parse_time_ms(text, "beginning, end, an offset, "))
 
 
 def parse_time_ms(text: str, or_else: str = "") -> int:
-    """Parse `2026-11-20T12:00:00Z` (UTC unless it has another zone) or `@` and milliseconds since
-    1970. `or_else` names the other words that the caller accepts, for the error. Times before 1970
-    are rejected: the protocol uses negative numbers for the ends of a log."""
-    from datetime import UTC, datetime
+    """Parse a time, see `moldau.config.times`. `or_else` names the other words that the caller
+    accepts, for the error."""
+    from moldau.config import times
+    from moldau.runtime.real import RealClock
 
-    if text.startswith("@") and is_int64(text[1:]):
-        return int(text[1:])
     try:
-        moment = datetime.fromisoformat(text)
-    except ValueError:
-        raise UsageError(
-            f"{text!r} is no {'place' if or_else else 'time'}: {or_else}a time like "
-            "2026-11-20T12:00:00Z, or @ and milliseconds"
-        ) from None
-    if moment.tzinfo is None:
-        moment = moment.replace(tzinfo=UTC)
-    milliseconds = round(moment.timestamp() * 1000)
-    if milliseconds < 0:
-        raise UsageError(f"{text!r} is before 1970, where the times of records begin")
-    return milliseconds
+        return times.parse_time_ms(text, RealClock().wall_ms())
+    except ValueError as error:
+        message = str(error)
+        if or_else:
+            message = message.replace("is no time: ", f"is no place: {or_else}")
+        raise UsageError(message) from None
 
 
 async def cut_ends(

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Results = dict[TopicPartition, KafkaError | None]
     Chosen = dict[str, list[TopicPartition]]
 
+_PATTERN: Final = frozenset("*?[")
 _OF_CONSUMERS: Final = ("classic", "consumer")
 _EVERY_S: Final = 2.0
 _EVERY_S_MIN: Final = 0.05
@@ -83,7 +84,14 @@ def _matches(group: str, patterns: Sequence[str]) -> bool:
 
 
 def _add_describe(parser: ArgumentParser) -> None:
-    _add_groups(parser, "all groups of consumers")
+    parser.add_argument(
+        "groups",
+        nargs="*",
+        metavar="GROUP",
+        type=name_of("group"),
+        help="a name, or a pattern such as 'billing-*'",
+    )
+    parser.add_argument("--all", action="store_true", help="all groups of consumers")
     parser.add_argument("--state", action="store_true", help="a line a group")
     parser.add_argument("--members", action="store_true", help="only their members")
     parser.add_argument("--offsets", action="store_true", help="only offsets and lag")
@@ -101,13 +109,6 @@ def _add_groups(parser: ArgumentParser, all_help: str) -> None:
 def _check_groups(arguments: Namespace) -> None:
     if arguments.all == bool(arguments.groups):
         raise UsageError("name groups, or give --all")
-
-
-async def _chosen(client: Admin, arguments: Namespace) -> list[str]:
-    if not arguments.all:
-        return list(dict.fromkeys(arguments.groups))
-    listed = await client.list_groups(types=["classic", "consumer"])
-    return [each.group_id for each in listed]
 
 
 def _describe(arguments: Namespace, context: Context) -> int:
@@ -129,8 +130,8 @@ def _describe(arguments: Namespace, context: Context) -> int:
         if arguments.watch:
             return watch(arguments, context, admin, lambda client: _look(client, arguments))
         answers = admin.run(lambda client: _progress(client, arguments))
+        errors = admin.naming_nearest(each for each in answers if isinstance(each, KafkaError))
     found = [each for each in answers if not isinstance(each, KafkaError)]
-    errors = [each for each in answers if isinstance(each, KafkaError)]
     if arguments.json:
         write_json(context.out, [facts_of(each) for each in found])
     elif found:
@@ -140,10 +141,28 @@ def _describe(arguments: Namespace, context: Context) -> int:
 
 
 async def _progress(client: Admin, arguments: Namespace) -> list[GroupProgress | KafkaError]:
-    groups = arguments.groups
-    if arguments.all:
-        groups = [each.group_id for each in await client.list_groups(types=_OF_CONSUMERS)]
+    groups = await _named(client, arguments)
     return list((await client.groups_progress(groups)).values())
+
+
+async def _named(client: Admin, arguments: Namespace) -> list[str]:
+    """Return the names of the groups, with those of the cluster in place of each pattern. Raise
+    MoldauError for a pattern without a group. The name of a group may look like a pattern."""
+    is_pattern = any(not _PATTERN.isdisjoint(each) for each in arguments.groups)
+    if not (arguments.all or is_pattern):
+        return list(arguments.groups)
+    known = [each.group_id for each in await client.list_groups(types=_OF_CONSUMERS)]
+    if arguments.all:
+        return known
+    found: list[str] = []
+    for each in arguments.groups:
+        matching = [group for group in known if _matches(group, [each])]
+        if each in known or _PATTERN.isdisjoint(each):
+            matching = [each]
+        if not matching:
+            raise MoldauError("no group of consumers matches", pattern=each)
+        found += matching
+    return list(dict.fromkeys(found))
 
 
 async def _look(client: Admin, arguments: Namespace) -> list[GroupProgress]:
@@ -178,7 +197,8 @@ def _delete(arguments: Namespace, context: Context) -> int:
         if is_dry_run:
             return _tell_groups(arguments, context, groups)
         results = admin.run(lambda client: client.delete_groups(groups))
-    failed = {group: error for group, error in results.items() if error is not None}
+        wrong = {group: error for group, error in results.items() if error is not None}
+        failed = dict(zip(wrong, admin.naming_nearest(wrong.values()), strict=True))
     deleted = [group for group in results if group not in failed]
     if arguments.json:
         errors = [{"group": group, "error": str(error)} for group, error in failed.items()]

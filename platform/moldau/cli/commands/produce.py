@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import AbstractContextManager, contextmanager
 from itertools import takewhile
 from typing import TYPE_CHECKING, Any, BinaryIO, Final
@@ -18,7 +18,7 @@ from moldau.cli.commands.cluster_connection import (
     opened,
     telling_where,
 )
-from moldau.cli.commands.produce_trouble import PATIENCE_S, Trouble
+from moldau.cli.commands.produce_trouble import PATIENCE_S, Tally, Trouble
 from moldau.cli.names import topic_name, typed_bytes, typed_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
@@ -27,6 +27,7 @@ from moldau.errors import MoldauError
 if TYPE_CHECKING:
     from random import Random
 
+    from moldau.cli.commands.produce_json import JsonRecord
     from moldau.client import Producer
     from moldau.records import Headers
     from moldau.runtime import Runtime
@@ -47,7 +48,10 @@ class ProduceCommand:
     summary = "Send records: lines of the input, or --count of them made up."
 
     def configure(self, parser: ArgumentParser, /) -> None:
-        add_connection_arguments(parser)
+        add_connection_arguments(
+            parser,
+            json_help="lines are as of consume --json; write how many were sent as JSON",
+        )
         parser.add_argument("topic", metavar="TOPIC", type=topic_name)
         parser.add_argument("--keys", action="store_true", help="lines are key:value")
         parser.add_argument(
@@ -79,6 +83,8 @@ class ProduceCommand:
         is_load = arguments.count is not None
         if arguments.size is not None and not is_load:
             raise UsageError("--size is for a load: give --count too")
+        if arguments.json and not is_load and (arguments.keys or arguments.null is not None):
+            raise UsageError("--json lines have keys and nulls: not with --keys or --null")
         if not arguments.separator:
             raise UsageError("--separator cannot be empty")
         if is_load and (arguments.count < 0 or (arguments.size or 0) < 0):
@@ -106,10 +112,12 @@ class ProduceCommand:
                 producer.runtime.clock.monotonic,
                 is_alone=is_load or not context.source.isatty(),
             )
-            out = _Out(arguments, producer, Trouble(progress, producer.client))
+            out = _Out(arguments, producer, Trouble(progress, producer.client), progress)
             with progress, out:
                 if is_load:
                     _send_load(arguments, out, progress)
+                elif arguments.json:
+                    _send_documents(context, out, progress)
                 else:
                     _send_lines(arguments, context, out, progress)
         if arguments.json:
@@ -136,9 +144,15 @@ def _producer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) 
 
 class _Out(AbstractContextManager["_Out"]):
     """Sends records, and reports what delays their acknowledgement. Ctrl-C discards unacknowledged
-    records at once."""
+    records at once, and reports how many were acknowledged."""
 
-    def __init__(self, arguments: Namespace, producer: Opened[Producer], trouble: Trouble) -> None:
+    def __init__(
+        self,
+        arguments: Namespace,
+        producer: Opened[Producer],
+        trouble: Trouble,
+        progress: Progress,
+    ) -> None:
         self.random = producer.runtime.random
         self._topic = arguments.topic
         self._partition = arguments.partition
@@ -148,26 +162,47 @@ class _Out(AbstractContextManager["_Out"]):
         )
         self._producer = producer
         self._trouble = trouble
+        self._progress = progress
+        self._count = arguments.count
+        self._tally = Tally()
         self._is_known = False
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
         if kind is not None and issubclass(kind, KeyboardInterrupt):
             self._producer.run(lambda client: client.aclose(abort=True))
+            done = self._tally.acknowledged()
+            of = "" if self._count is None else f" of {self._count:,}"
+            self._progress.tell([f"moldau: interrupted: {done:,}{of} records were {self.flushed}"])
 
-    def send(self, values: list[bytes | None], keys: list[bytes | None] | None) -> None:
-        """Send records. Wait for the topic and for buffer space, but not for acknowledgements."""
+    def send(
+        self,
+        values: list[bytes | None],
+        keys: list[bytes | None] | None,
+        records: Sequence[JsonRecord] = (),
+    ) -> None:
+        """Send records. Wait for the topic and for buffer space, but not for acknowledgements. With
+        `records` each has headers, a timestamp and a partition of its own."""
         if not self._is_known:
             self._run(lambda client: client.partitions(self._topic), self._miss)
             self._is_known = True
 
+        headers: list[Headers] | None = [self._headers] * len(values) if self._headers else None
+        partition: int | list[int | None] | None = self._partition
+        if records:
+            headers = [(*each.headers, *self._headers) for each in records]
+            if partition is None:
+                partition = [each.partition for each in records]
+
         async def act(client: Producer) -> None:
-            await client.send_many(
+            sent = await client.send_many(
                 self._topic,
                 values,
                 keys=keys,
-                headers=[self._headers] * len(values) if self._headers else None,
-                partition=self._partition,
+                headers=headers,
+                partition=partition,
+                timestamps_ms=[each.timestamp_ms for each in records] if records else None,
             )
+            self._tally.add(sent.parts)
 
         self._run(act, self._trouble.tell)
 
@@ -248,6 +283,30 @@ def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Pro
         if len(good) < len(lines):
             out.flush()
             reason = f"line {progress.records + 1} has no {arguments.separator!r} for its key"
+            raise UsageError(reason, **{out.flushed: progress.records})
+    out.flush()
+
+
+def _send_documents(context: Context, out: _Out, progress: Progress) -> None:
+    """Send the lines of `moldau consume --json`. A wrong line and later ones are not sent."""
+    from moldau.cli.commands.produce_json import parse_record
+
+    for lines in read_lines(context.source):
+        records: list[JsonRecord] = []
+        wrong = None
+        for line in lines:
+            try:
+                records.append(parse_record(line))
+            except UsageError as error:
+                wrong = error
+                break
+        if records:
+            with _by_line(progress.records):
+                out.send([each.value for each in records], [each.key for each in records], records)
+            progress.add(len(records), sum(map(len, lines[: len(records)])))
+        if wrong is not None:
+            out.flush()
+            reason = f"line {progress.records + 1} {wrong}"
             raise UsageError(reason, **{out.flushed: progress.records})
     out.flush()
 

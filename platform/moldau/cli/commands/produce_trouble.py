@@ -9,10 +9,37 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from moldau.cli.progress import Progress
     from moldau.client import Producer
+    from moldau.client.producer.delivery import Part
 
 PATIENCE_S: Final = 2.0
+
+
+class Tally:
+    """Counts acknowledged records. It keeps the batches that are not decided, and no others."""
+
+    def __init__(self) -> None:
+        self._count = 0
+        self._open: list[Part] = []
+
+    def add(self, parts: Sequence[Part]) -> None:
+        """Count these records as soon as they are acknowledged."""
+        self._open += parts
+        self.acknowledged()
+
+    def acknowledged(self) -> int:
+        """Return how many records are acknowledged now; with acks=0, how many were sent."""
+        still_open = []
+        for batch, first, count in self._open:
+            if not batch.is_done:
+                still_open.append((batch, first, count))
+            elif batch.error is None:
+                self._count += count
+        self._open = still_open
+        return self._count
 
 
 class Trouble:

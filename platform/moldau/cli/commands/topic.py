@@ -17,7 +17,7 @@ from moldau.cli.numbers import INT16_MAX, INT32_MAX, whole
 from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
-    from moldau.client import Admin, Partition, Topic
+    from moldau.client import Admin, CreatedTopic, Partition, Topic
 
 
 def _add_list(parser: ArgumentParser) -> None:
@@ -72,7 +72,7 @@ def _describe(arguments: Namespace, context: Context) -> int:
     with opened_admin(arguments, context) as admin:
         found = admin.run(lambda client: client.describe_topics(arguments.names)).values()
         topics = [each for each in found if not isinstance(each, KafkaError)]
-        errors = [each for each in found if isinstance(each, KafkaError)]
+        errors = admin.naming_nearest(each for each in found if isinstance(each, KafkaError))
         configs = admin.run(lambda client: _own_configs(client, topics))
     if arguments.json:
         described = [
@@ -138,11 +138,16 @@ def _brokers(ids: tuple[int, ...]) -> str:
 
 
 def _add_create(parser: ArgumentParser) -> None:
-    parser.add_argument("name", metavar="TOPIC", type=topic_name)
-    count, replicas = whole(1, INT32_MAX), whole(1, INT16_MAX)
-    parser.add_argument("--partitions", type=count, default=-1, help="else the cluster's default")
-    parser.add_argument("--replicas", type=replicas, default=-1, help="else the cluster's default")
+    parser.add_argument("names", nargs="+", metavar="TOPIC", type=topic_name)
+    count, replicas, default = (
+        whole(1, INT32_MAX),
+        whole(1, INT16_MAX),
+        "else the cluster's default",
+    )
+    parser.add_argument("-p", "--partitions", type=count, default=-1, help=default)
+    parser.add_argument("-r", "--replicas", type=replicas, default=-1, help=default)
     parser.add_argument(
+        "-c",
         "--config",
         action="append",
         default=[],
@@ -155,29 +160,41 @@ def _add_create(parser: ArgumentParser) -> None:
 def _create(arguments: Namespace, context: Context) -> int:
     from moldau.client import NewTopic
     from moldau.errors.codes import ErrorCode, KafkaError
-    from moldau.ids import format_uuid
 
     configs = assignments(arguments.config)
-    topic = NewTopic(arguments.name, arguments.partitions, arguments.replicas, configs)
+    wanted = [
+        NewTopic(name, arguments.partitions, arguments.replicas, configs)
+        for name in dict.fromkeys(arguments.names)
+    ]
     with _telling_whose_settings(arguments), opened_admin(arguments, context) as admin:
-        try:
-            made = admin.run(lambda client: client.create_topic(topic))
-        except KafkaError as error:
-            exists = error.code is ErrorCode.TOPIC_ALREADY_EXISTS
-            if not (arguments.if_not_exists and exists):
-                raise
-            _tell(context, arguments, f"{topic.name} exists already", {"created": False})
-            return Exit.DONE
-    facts = {
+        results = admin.run(lambda client: client.create_topics(wanted))
+    documents, errors = [], []
+    for name, made in results.items():
+        if not isinstance(made, KafkaError):
+            documents.append(_created(made))
+            text = f"partitions {made.partitions}, replicas {made.replication_factor}"
+            _tell(context, arguments, f"created {name}: {text}")
+        elif arguments.if_not_exists and made.code is ErrorCode.TOPIC_ALREADY_EXISTS:
+            documents.append({"created": False, "name": name})
+            _tell(context, arguments, f"{name} exists already")
+        else:
+            errors.append(made)
+    if arguments.json and documents:
+        write_json(context.out, documents if len(wanted) > 1 else documents[0])
+    write_lines(context.err, (f"moldau: {error}" for error in errors))
+    return Exit.FAILED if errors else Exit.DONE
+
+
+def _created(made: CreatedTopic) -> dict[str, Any]:
+    from moldau.ids import format_uuid
+
+    return {
         "created": True,
         "name": made.name,
         "id": format_uuid(made.topic_id),
         "partitions": made.partitions,
         "replication_factor": made.replication_factor,
     }
-    text = f"created {made.name}: partitions {made.partitions}, replicas {made.replication_factor}"
-    _tell(context, arguments, text, facts)
-    return Exit.DONE
 
 
 @contextmanager
@@ -194,10 +211,8 @@ def _telling_whose_settings(arguments: Namespace) -> Iterator[None]:
         raise UsageError(f"{error}\n--set is for the client; --config is for the topic") from error
 
 
-def _tell(context: Context, arguments: Namespace, text: str, facts: dict[str, Any]) -> None:
-    if arguments.json:
-        write_json(context.out, facts)
-    else:
+def _tell(context: Context, arguments: Namespace, text: str) -> None:
+    if not arguments.json:
         context.out.write(f"{text}\n")
 
 
@@ -208,11 +223,12 @@ def _add_delete(parser: ArgumentParser) -> None:
 def _delete(arguments: Namespace, context: Context) -> int:
     with opened_admin(arguments, context) as admin:
         results = admin.run(lambda client: client.delete_topics(arguments.names))
-    failed = {name: error for name, error in results.items() if error is not None}
+        errors = {name: error for name, error in results.items() if error is not None}
+        failed = dict(zip(errors, admin.naming_nearest(errors.values()), strict=True))
     deleted = [name for name in results if name not in failed]
     if arguments.json:
-        errors = {name: str(error) for name, error in failed.items()}
-        write_json(context.out, {"deleted": deleted, "failed": errors})
+        reasons = {name: str(error) for name, error in failed.items()}
+        write_json(context.out, {"deleted": deleted, "failed": reasons})
     else:
         context.out.writelines(f"deleted {name}\n" for name in deleted)
     for error in failed.values():

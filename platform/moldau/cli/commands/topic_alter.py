@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 def add_alter(parser: ArgumentParser) -> None:
     parser.add_argument("name", metavar="TOPIC", type=topic_name)
     parser.add_argument(
-        "--partitions", type=whole(1, INT32_MAX), help="how many it shall have in all"
+        "-p", "--partitions", type=whole(1, INT32_MAX), help="how many it shall have in all"
     )
-    parser.add_argument("--config", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("-c", "--config", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument(
         "--unset", action="append", default=[], metavar="NAME", type=name_of("setting")
     )

@@ -20,6 +20,7 @@ from __future__ import annotations
 import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
+from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Self, Unpack
 
@@ -62,6 +63,7 @@ from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.settings.notices import not_hiding
 from moldau.client.settings.notices import tell as tell_notices
 from moldau.client.settings.offset_reset import parse_reset
+from moldau.config.times import instant_ms
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -212,8 +214,8 @@ class Consumer(Generic[K, V]):
         metrics.missed = lambda: positions.missed
         fetcher.on_fetched = metrics.fetched
         self._cluster.on_update = self._metadata_came
+        self._cluster.awaits_topics = True
         if settings[group_rows.group_id] is not None:
-            self._cluster.awaits_topics = True
             assignors = self._given.of(group_rows.partition_assignment_strategy, settings)
             self._group = ConsumerGroup(runtime, self._cluster, settings, reading, assignors)
             self._group.on_committed = self._committed_now
@@ -299,19 +301,21 @@ class Consumer(Generic[K, V]):
         listener: RebalanceListener | None = None,
     ) -> None:
         """Share the partitions of these topics with the group from the next poll on, and read no
-        others. An empty list is `unsubscribe`, as in Java's client.
+        others. Without a `group.id` read all their partitions, also later ones; a `listener` hears
+        of rebalances, so it needs a group. An empty list is `unsubscribe`, as in Java's client.
 
         A `pattern` must match the whole topic name, and also matches topics created later. A
         compiled pattern uses Python's syntax and is matched by the client. A string is matched by
         the client with the classic protocol, and by the coordinator (RE2 syntax) with
         group.protocol=consumer.
         """
-        group = self._require_group("subscribe")
+        self._check_open()
+        group = self._group if listener is None else self._require_group("call a listener")
         check_listener(listener)
         wanted = interest(
             topics,
             pattern,
-            is_remote=coordinator_decides(self.settings),
+            is_remote=group is not None and coordinator_decides(self.settings),
             excludes_internal=self.settings[group_rows.exclude_internal_topics],
         )
         if not wanted:
@@ -321,13 +325,17 @@ class Consumer(Generic[K, V]):
             raise ValueError("partitions are assigned by hand: unsubscribe first")
         self._reading.follow(wanted)
         self._cluster.watch(wanted.names)
-        group.listen(listener)
+        if group is not None:
+            group.listen(listener)
         if wanted.pattern is not None:
             await self._cluster.refresh()
         elif wanted.names - self._cluster.metadata.topics.keys():
             self._cluster.request_refresh()
         if self._reading.interest is wanted:  # no other subscription or assignment came meanwhile
-            group.subscribe(wanted.wanted(self._cluster.metadata))
+            if group is None:
+                self._reading.read_subscribed()
+            else:
+                group.subscribe(wanted.wanted(self._cluster.metadata))
 
     async def unsubscribe(self) -> None:
         """Stop reading. In a group, give up all partitions as in a rebalance, then leave it."""
@@ -376,10 +384,13 @@ class Consumer(Generic[K, V]):
         reading = self._reading
         reading.check_topics()
         reading.fetcher.soon()
-        if self._group is None:
+        if self._group is None and (reading.interest.is_by_hand or not reading.interest):
             return
         now = self._clock.monotonic()
         tell_notices(reading.hear_of_names(self.settings[group_rows.group_id], now))
+        if self._group is None:
+            reading.read_subscribed()
+            return
         if reading.interest.pattern is not None:
             self._group.subscribe(reading.interest.wanted(self._cluster.metadata))
         self._group.on_metadata()
@@ -439,10 +450,17 @@ class Consumer(Generic[K, V]):
         """Seek to the end of these partitions, or of all assigned ones."""
         await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), LATEST))
 
-    async def seek_to_time(self, timestamp_ms: int, partitions: Partitions | None = None) -> None:
-        """Seek to the first record at or after `timestamp_ms`, or to the end if there is none."""
-        timestamp_ms = arguments.since_1970(timestamp_ms, "timestamp_ms")
-        await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), timestamp_ms))
+    async def seek_to_time(
+        self,
+        timestamp_ms: int | datetime | timedelta | str,
+        partitions: Partitions | None = None,
+    ) -> None:
+        """Seek to the first record at or after a time, or to the end if there is none. The time is
+        milliseconds since 1970, a datetime with a zone, `timedelta(hours=-1)` from now, or text
+        such as "-1h" or "2026-11-20T12:00:00Z"."""
+        given = instant_ms(timestamp_ms, self._clock.wall_ms())
+        at_ms = arguments.since_1970(given, "timestamp_ms")
+        await self._reading.seek_by(dict.fromkeys(self._chosen(partitions), at_ms))
 
     # Asking
 

@@ -207,9 +207,8 @@ class Polling:
         for where in sorted(self._reading.positions.chosen or ()) if interest else ():
             if interest.is_by_hand:
                 self._reading.assignment.require(where)
-            topic, pattern = where.topic, interest.pattern
-            is_wanted = pattern.fullmatch(topic) if pattern else topic in interest.names
-            if not (is_wanted or interest.is_by_hand or interest.remote_pattern):
+            is_wanted = interest.includes(where.topic) or interest.is_by_hand
+            if not (is_wanted or interest.remote_pattern):
                 reason = "the topic is not subscribed to"
                 raise KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, reason, **where._asdict())
 

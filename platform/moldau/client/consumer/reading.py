@@ -96,6 +96,15 @@ class Reading:
             self._cluster.request_refresh()
         self.fetcher.soon()
 
+    def read_subscribed(self) -> None:
+        """Without a group: also read what is new. A topic may be missing from one answer."""
+        metadata, interest = self._cluster.metadata, self.interest
+        topics = [metadata.topics.get(name) for name in sorted(interest.wanted(metadata).topics)]
+        known = [TopicPartition(t.name, each.index) for t in topics if t for each in t.partitions]
+        kept = [where for where in self.partitions if interest.includes(where.topic)]
+        if set(wanted := dict.fromkeys([*kept, *known])) != set(self.partitions):
+            self.read(list(wanted), from_committed=False)
+
     def check_topics(self) -> None:
         """Drop what was fetched of topics that were replaced by others of their names."""
         self._drop(self.assignment.check_topics(self._cluster.metadata))

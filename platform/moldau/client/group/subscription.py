@@ -36,6 +36,10 @@ class Interest:
         """Whether a pattern chooses the topics, in the client or at the coordinator."""
         return self.pattern is not None or self.remote_pattern is not None
 
+    def includes(self, topic: str) -> bool:
+        """Whether a topic of this name is subscribed to, as far as the client can tell."""
+        return topic in self.names or bool(self.pattern and self.pattern.fullmatch(topic))
+
     def wanted(self, metadata: Metadata) -> Wanted:
         """Return the member's subscription, with the topics that exist now."""
         if self.remote_pattern is not None:

@@ -17,7 +17,6 @@ def need(module: str, extra: str) -> Any:
         if missing.split(".")[0] != module.split(".")[0]:
             raise
         raise ConfigError(
-            f"{extra} needs a library that is not installed: "
-            f"pip install 'moldau-platform[{extra}]'",
+            f"{extra} needs a library that is not installed: pip install 'moldau[{extra}]'",
             library=missing,
         ) from error

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
+
 from moldau.client.consumer.consumer import Consumer as AsyncConsumer
 from moldau.client.consumer.consumer import Partitions
 from moldau.client.consumer.offsets import FoundOffset
@@ -66,8 +68,12 @@ class ConsumerCalls(BlockingClient):
         """Seek to the end of these partitions, or of all assigned ones."""
         self._call(self._client.seek_to_end(partitions))
 
-    def seek_to_time(self, timestamp_ms: int, partitions: Partitions | None = None) -> None:
-        """Seek to the first record at or after `timestamp_ms`, or to the end if there is none."""
+    def seek_to_time(
+        self, timestamp_ms: int | datetime | timedelta | str, partitions: Partitions | None = None
+    ) -> None:
+        """Seek to the first record at or after a time, or to the end if there is none. The time is
+        milliseconds since 1970, a datetime with a zone, `timedelta(hours=-1)` from now, or text
+        such as "-1h" or "2026-11-20T12:00:00Z"."""
         self._call(self._client.seek_to_time(timestamp_ms, partitions))
 
     def offsets(self, wanted: ByPartition[int]) -> dict[TopicPartition, FoundOffset]:
