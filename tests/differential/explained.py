@@ -761,14 +761,20 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _FILES,
     ),
     OnPurpose(
-        "ApiVersions leaves out the APIs of security, quotas and the rest that later "
-        "versions bring.",
-        "What is not served is not offered.",
+        "ApiVersions leaves out the APIs of SCRAM, delegation tokens, share and streams groups, "
+        "which later versions bring.",
+        "What is not served is not offered. SASL, ACLs and quotas are offered and refused, because "
+        "tools tell a broker's version by them.",
         _NOT_YET,
         cases=("administration/*", "frames/*", "recorded_*"),
         paths=("api_keys",),
         kafka=_is_later_api,
         ours=ABSENT,
+    ),
+    OnPurpose(
+        "AlterClientQuotas: UNSUPPORTED_VERSION with a text.",
+        "No quota of clients is enforced yet.",
+        _NOT_YET,
     ),
     OnPurpose(
         "`listeners` and `listener.security.protocol.map` that are set at run time count from the "

@@ -6,17 +6,10 @@ from typing import Final
 
 LATER_APIS: Final = frozenset(
     (
-        "SaslHandshake",
-        "DescribeAcls",
-        "CreateAcls",
-        "DeleteAcls",
-        "SaslAuthenticate",
         "CreateDelegationToken",
         "RenewDelegationToken",
         "ExpireDelegationToken",
         "DescribeDelegationToken",
-        "DescribeClientQuotas",
-        "AlterClientQuotas",
         "DescribeUserScramCredentials",
         "AlterUserScramCredentials",
         "ShareGroupHeartbeat",

@@ -73,6 +73,8 @@ def test_only_what_must_be_open_takes_no_right() -> None:
     assert {API[key].name for key, row in APIS.items() if row.right is None} == {
         "ApiVersions",
         "DescribeCluster",
+        "SaslAuthenticate",
+        "SaslHandshake",
     }
 
 

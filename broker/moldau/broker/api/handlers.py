@@ -10,8 +10,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.broker.api import (
+    acls,
     alter_replica_log_dirs,
     api_versions,
+    client_quotas,
     cluster,
     configs,
     delete_records,
@@ -39,6 +41,7 @@ from moldau.broker.api import (
 from moldau.broker.api.forwarding import to_controller
 from moldau.broker.api.row import BOTH, CONTROLLER, Api, Refuse
 from moldau.broker.decision.authorizer import Right
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclOperation, AclResource
 
 TOPIC: Final = AclResource.TOPIC
@@ -56,6 +59,10 @@ DESCRIBE_CONFIGS: Final = AclOperation.DESCRIBE_CONFIGS
 ALTER_CONFIGS: Final = AclOperation.ALTER_CONFIGS
 
 _CLUSTER_ACTION: Final = Right(CLUSTER, AclOperation.CLUSTER_ACTION)
+_NO_SASL: Final = KafkaError(
+    ErrorCode.ILLEGAL_SASL_STATE,
+    "SaslAuthenticate request received after successful authentication",
+)
 _TO_TOPICS: Final = (Right(TOPIC, DESCRIBE),)
 
 
@@ -89,6 +96,7 @@ APIS: Final[Mapping[int, Api]] = {
     14: Api(group_membership.serve_sync_group, GROUP, READ),
     15: Api(group_listing.serve_describe_groups, GROUP, DESCRIBE),
     16: Api(group_listing.serve_list_groups, GROUP, DESCRIBE, also=(Right(CLUSTER, DESCRIBE),)),
+    17: Api.of_off(_NO_SASL, listeners=BOTH),
     18: Api(api_versions.handler(lambda: APIS), listeners=BOTH),
     19: _decided(TOPIC, CREATE, topics.refuse_topics, (Right(CLUSTER, CREATE),)),
     20: Api(
@@ -122,6 +130,9 @@ APIS: Final[Mapping[int, Api]] = {
         *(TRANSACTIONAL_ID, WRITE),
         also=(Right(GROUP, READ), Right(TOPIC, READ)),
     ),
+    29: Api.of_off(acls.DISABLED, (CLUSTER, DESCRIBE), BOTH),
+    30: Api.of_off(acls.DISABLED, (CLUSTER, ALTER), BOTH, acls.refuse_creation),
+    31: Api.of_off(acls.DISABLED, (CLUSTER, ALTER), BOTH, acls.refuse_deletion),
     32: Api(
         describe_configs.serve,
         *(TOPIC, DESCRIBE_CONFIGS, BOTH),
@@ -136,6 +147,7 @@ APIS: Final[Mapping[int, Api]] = {
     ),
     34: Api(alter_replica_log_dirs.serve, CLUSTER, ALTER, refuse=alter_replica_log_dirs.refusal),
     35: Api(describe_log_dirs.serve, CLUSTER, DESCRIBE, refuse=describe_log_dirs.refusal),
+    36: Api.of_off(_NO_SASL, listeners=BOTH),
     37: _decided(TOPIC, ALTER, topics.refuse_partitions),
     42: Api(group_listing.serve_delete_groups, GROUP, DELETE),
     43: _decided(CLUSTER, ALTER, elections.refusal),
@@ -149,6 +161,10 @@ APIS: Final[Mapping[int, Api]] = {
     45: _decided(CLUSTER, ALTER),
     46: _decided(CLUSTER, DESCRIBE),
     47: Api(offset_commit.serve_delete, GROUP, DELETE, also=(Right(TOPIC, READ),)),
+    48: Api(client_quotas.serve_describe, CLUSTER, DESCRIBE_CONFIGS),
+    49: Api.of_off(
+        client_quotas.NOT_ENFORCED, (CLUSTER, ALTER_CONFIGS), BOTH, client_quotas.refuse_change
+    ),
     **dict.fromkeys((52, 53, 54), _between_nodes()),
     55: _decided(CLUSTER, DESCRIBE),
     56: _between_nodes(),

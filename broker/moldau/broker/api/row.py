@@ -51,6 +51,8 @@ class Api:
     refuse: Refuse | None = None
     """The form of a refused request. None: the response's `error_code` has it."""
     also: tuple[Right, ...] = ()
+    off: KafkaError | None = None
+    """The error of an API that Kafka always offers, and that is off here: every request gets it."""
 
     def __post_init__(self) -> None:
         assert (self.resource is None) == (self.operation is None), "a right is both"
@@ -75,6 +77,22 @@ class Api:
             if right is not None and right.resource is resource:
                 return right
         raise AssertionError(f"the row has no right on {resource.name}")
+
+    @classmethod
+    def of_off(
+        cls,
+        error: KafkaError,
+        right: tuple[AclResource, AclOperation] | None = None,
+        listeners: frozenset[str] = BROKER,
+        refuse: Refuse | None = None,
+    ) -> Api:
+        """Return the row of an API that is off. `right` is the one that it will take."""
+
+        def serve(node: object, request: object) -> None:
+            raise error
+
+        resource, operation = right or (None, None)
+        return cls(serve, resource, operation, listeners, refuse=refuse, off=error)
 
     def refusal(self, message: Message, version: int, error: KafkaError) -> Response | None:
         """Return the response to a refused request. None: the API has no place for the error."""

@@ -182,7 +182,10 @@ class ControllerService:
 
     def _decide(self, request: ApiRequest) -> None:
         key, version = request.arrival.key, request.arrival.version
-        message = request.decode()
+        message, off = request.decode(), APIS[key].off
+        if off is not None:
+            self._refuse(request, APIS[key].refusal(message, version, off))
+            return
 
         def on_answer(outcome: Response | KafkaError) -> None:
             if isinstance(outcome, KafkaError):
