@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import sqlalchemy as sa
@@ -41,6 +42,13 @@ class TestDatabase:
         """The rows of a query as plain tuples."""
         with self._engine.begin() as connection:
             return [tuple(row) for row in connection.exec_driver_sql(query).fetchall()]
+
+    @contextmanager
+    def locked(self, table: str) -> Iterator[None]:
+        """Lock a table of PostgreSQL against writes."""
+        with self._engine.begin() as connection:
+            connection.exec_driver_sql(f"LOCK TABLE {table} IN EXCLUSIVE MODE")
+            yield
 
     def close(self) -> None:
         self._engine.dispose()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from moldau.connect.herder.restarts import RestartHistory, RestartPolicy
 
 MIDDLE = 0.5
@@ -56,3 +58,25 @@ def test_a_person_who_restarts_it_ends_the_row() -> None:
 
 def test_no_restart_at_all_can_be_wanted() -> None:
     assert RestartHistory().on_failure(RestartPolicy(0), 0, MIDDLE) is None
+
+
+@pytest.mark.parametrize(
+    ("now_ms", "metrics", "is_kept"),
+    [
+        (5_000, {}, True),
+        (5_000, {"sink-record-lag": 0.0}, True),
+        (90_000, {"sink-record-lag": 5.0}, True),
+        (5_000, {"sink-record-lag": 4.0, "sink-record-send-total": 1.0}, False),
+        (5_000, {"source-record-write-total": 1.0}, False),
+        (90_000, {"sink-record-lag": 0.0}, False),
+    ],
+)
+def test_the_last_error_is_kept_until_there_is_progress(
+    now_ms: int, metrics: dict[str, float], is_kept: bool
+) -> None:
+    history = RestartHistory(last_error="the database is down")
+    history.on_started(1_000)
+
+    history.on_metrics(now_ms, metrics)
+
+    assert (history.last_error is not None) is is_kept

@@ -7,6 +7,7 @@ import os
 import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -143,6 +144,48 @@ def test_a_bad_value_is_a_dead_letter_and_the_other_rows_are_written(
         worker.wait_for(name, "RUNNING", "RUNNING")
         assert worker.stop() == 0
     assert database.rows("SELECT sum(id) FROM copies") == [(41,)]
+
+
+@pytest.mark.databases("postgresql")
+def test_a_sink_shows_what_is_not_written_and_why(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, database: TestDatabase
+) -> None:
+    scene = Scene(moldau_broker, moldau_topic, {})
+    bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    database.run("CREATE TABLE copies (id BIGINT PRIMARY KEY)")
+    name = f"{scene.name}-to"
+    plain = {"value.converter.schemas.enable": "false"}
+    send(bootstrap, f"{scene.name}-orders", *(b'{"id": %d}' % number for number in range(100)))
+
+    def task() -> dict[str, Any]:
+        found: list[dict[str, Any]] = worker.ask("GET", "/v1/connectors")[1][name]["tasks"]
+        return found[0] if found else {}
+
+    def shown() -> str:
+        found = task()
+        return f"{found.get('error')} {found.get('waits_for')}"
+
+    with scene.worker() as worker:
+        with database.locked("copies"):
+            worker.create(name, {**sink(scene.name, database.url), **plain})
+            wait_until(lambda: task().get("lag") == 100, "the lag of a blocked put", 120)
+        wait_until(lambda: copied(database, 100), "the rows are there", 120)
+        wait_until(lambda: task().get("lag") == 0, "all is committed")
+
+        database.run("DROP TABLE copies")
+        worker.ask("PUT", f"/connectors/{name}/config",
+                   {**sink(scene.name, database.url), **plain, "auto.create": "false"})  # fmt: skip
+        send(bootstrap, f"{scene.name}-orders", b'{"id": 101}')
+        wait_until(lambda: task().get("restarts", 0) >= 1, "it was restarted")
+        for _ in range(50):
+            assert "copies" in shown()
+        worker.ask("POST", f"/connectors/{name}/restart?includeTasks=true")
+        for _ in range(50):
+            assert "copies" in shown()
+        database.run("CREATE TABLE copies (id BIGINT PRIMARY KEY)")
+        wait_until(lambda: copied(database, 1), "it goes on", 120)
+        wait_until(lambda: shown() == "None None", "the error is over")
+        assert worker.stop() == 0
 
 
 def test_duckdb_files_are_read_and_written_by_processes_in_turn(

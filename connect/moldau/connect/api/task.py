@@ -48,6 +48,11 @@ class SourceTaskContext(ABC):
     def configs(self) -> dict[str, str]:
         """The current config of the task."""
 
+    def tell_waiting(self, cause: str | None) -> None:
+        """Show in the status what the task waits for, as one line `cause -> hint`. None: it waits
+        for nothing any more."""
+        return
+
     @property
     @abstractmethod
     def offset_storage_reader(self) -> OffsetStorageReader: ...
@@ -92,6 +97,11 @@ class SinkTaskContext(ABC):
 
     @abstractmethod
     def resume(self, *partitions: TopicPartition) -> None: ...
+
+    def tell_waiting(self, cause: str | None) -> None:
+        """Show in the status what the task waits for, as one line `cause -> hint`. None: it waits
+        for nothing any more."""
+        return
 
     @abstractmethod
     def request_commit(self) -> None:

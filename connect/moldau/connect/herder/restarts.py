@@ -8,9 +8,15 @@ FAILED until a user restarts it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Final
 
 FOREVER = -1
+IDLE_MS: Final = 30_000
+"""A restarted task without records to write is well after this time."""
+MOVED: Final = ("source-record-write-total", "sink-record-send-total")
+"""The metrics that grow with every record that a task has moved."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class RestartHistory:
     due_ms: int | None = None
     """The time of the next restart; None while no restart is due."""
     started_ms: int = 0
+    last_error: str | None = None
+    """The cause of the last failure, in one line, until there is progress again."""
 
     def on_started(self, now_ms: int) -> None:
         """Note that the task or connector is being started."""
@@ -53,6 +61,13 @@ class RestartHistory:
         """Note that the restart that was due is done."""
         self.total += 1
         self.due_ms = None
+
+    def on_metrics(self, now_ms: int, metrics: Mapping[str, float]) -> None:
+        """Forget the last error if these metrics of the restarted task show progress, or that it
+        has had nothing to write for a while."""
+        is_idle = now_ms - self.started_ms >= IDLE_MS and not metrics.get("sink-record-lag")
+        if is_idle or any(metrics.get(name) for name in MOVED):
+            self.last_error = None
 
     def on_manual(self) -> None:
         """Note that a user restarts it, which resets the count of failures in a row."""

@@ -159,20 +159,17 @@ class Herder:
         levels, self.configs.image.levels = self.configs.image.levels, []
         for namespace, level in levels:
             with suppress(MoldauError, ValueError):
-                self.set_level(namespace, parse_level(level))
-
-    def set_level(self, namespace: str, level: Level) -> None:
-        """Set the level of a logger and of all beneath it, also of those with their own level."""
-        beneath = [
-            name
-            for name in self.loggers.levels()
-            if namespace == ROOT or name.startswith(f"{namespace}.")
-        ]
-        self.loggers.set_levels({**dict.fromkeys(beneath), namespace: level})
+                set_level(self.loggers, namespace, parse_level(level))
 
     def waits_for(self, what: What) -> str | None:
-        """Return what a connector or task here waits for, without secrets; None for nothing."""
+        """Return what a connector or task here waits for, without secrets; None for nothing. Until
+        it has done something since its restart, that is the error before the restart."""
         cause = self.worker.waits_for(what)
+        history = self.histories.get(what)
+        if cause is None and history is not None and isinstance(what, TaskId):
+            if what in self._running and what not in self._failed and self.worker.is_running(what):
+                history.on_metrics(self.now_ms(), self.worker.metrics(what))
+            cause = history.last_error
         name = what.connector if isinstance(what, TaskId) else what
         return None if cause is None else without(cause, self._secrets(name))
 
@@ -416,6 +413,7 @@ class Herder:
             if not self.worker.has_connector(name):
                 self._versions[name] = await self.worker.start_connector(name, run.config)
             self._owe(name, State.RUNNING)
+            self.histories.setdefault(name, RestartHistory()).last_error = None
             await self._publish(name)
         except Exception as error:
             await self.worker.stop_connector(name)
@@ -501,6 +499,7 @@ class Herder:
         self._failed.add(what)
         self._owe(what, State.FAILED, trace)
         history = self.histories.setdefault(what, RestartHistory())
+        history.last_error = trace.split("\n", 1)[0]
         policy = restart_policy(self.settings, config)
         due_ms = history.on_failure(policy, self.now_ms(), self.runtime.random.random())
         if due_ms is not None:
@@ -561,6 +560,14 @@ class Herder:
     async def request_restarts(self, request: RestartRequest) -> None:
         """Write a restart request for a connector and its tasks on all workers."""
         await self.configs.put_restart(request)
+
+
+def set_level(loggers: Loggers, namespace: str, level: Level) -> None:
+    """Set the level of a logger and of all beneath it, also of those with their own level."""
+    beneath = [
+        name for name in loggers.levels() if namespace == ROOT or name.startswith(f"{namespace}.")
+    ]
+    loggers.set_levels({**dict.fromkeys(beneath), namespace: level})
 
 
 class Removals:

@@ -13,6 +13,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from moldau.connect.herder.refusals import BadRequest, NotFound
+from moldau.connect.herder.shell import set_level
 from moldau.connect.rest.application import Api, answer, empty
 from moldau.connect.rest.bodies import parse
 from moldau.errors import MoldauError
@@ -62,7 +63,7 @@ class Levels:
             return empty()
         if scope != "worker":
             raise BadRequest(f"'scope' must be worker or cluster, not {scope}")
-        self._herder.set_level(name, level)
+        set_level(self._herder.loggers, name, level)
         levels = self._herder.loggers.levels()
         beneath = [each for each in levels if each == name or each.startswith(f"{name}.")
                    or name == ROOT]  # fmt: skip

@@ -35,7 +35,7 @@ class TaskRunner(ABC):
         self.secrets: set[str] = set()
         self.is_paused = spec.is_paused
         self._metrics_ms = 0
-        self._told: dict[str, float] = {}
+        self.told: dict[str, float] = {}
         self._waits_for: str | None = None
 
     # From start to end
@@ -56,7 +56,7 @@ class TaskRunner(ABC):
                 self._obey(0.0)
                 if not self.link.is_stopping:
                     self.work()
-                self._tell_metrics()
+                self.tell_metrics()
         except Exception as error:
             failure = error
         self._end(failure)
@@ -69,7 +69,7 @@ class TaskRunner(ABC):
                 failure = error
             else:
                 self.log.warn("a failed task did not close in order", error=self._shown(error))
-        self._tell_metrics(is_due=True)
+        self.tell_metrics(is_due=True)
         if failure is not None:
             trace = trace_of(failure, self.secrets)
             self.log.error("task failed", task=str(self.spec.id), cause=trace.split("\n", 1)[0])
@@ -137,19 +137,22 @@ class TaskRunner(ABC):
         state = State.PAUSED if self.is_paused else State.RUNNING
         self.link.tell("state", state=state.value)
 
-    def _tell_metrics(self, *, is_due: bool = False) -> None:
+    def tell_metrics(self, *, is_due: bool = False) -> None:
         now_ms = self.now_ms()
         if not is_due and now_ms - self._metrics_ms < METRICS_EVERY_MS:
             return
         self._metrics_ms = now_ms
         metrics = self.metrics()
-        if metrics != self._told:
-            self._told = metrics
+        if metrics != self.told:
+            self.told = metrics
             self.link.tell("metrics", values=metrics)
 
     def tell_waiting(self, error: Exception | None) -> None:
         """Report the error behind a retry. None: the last attempt worked."""
-        cause = None if error is None else self._shown(error)
+        self.tell_cause(None if error is None else self._shown(error))
+
+    def tell_cause(self, cause: str | None) -> None:
+        """Report what the task waits for, in one line. None: it waits for nothing."""
         if cause != self._waits_for:
             self._waits_for = cause
             self.link.tell("waiting", cause=cause)

@@ -78,6 +78,9 @@ class _Context(SinkTaskContext):
     def timeout(self, timeout_ms: int) -> None:
         self.timeout_ms = timeout_ms
 
+    def tell_waiting(self, cause: str | None) -> None:
+        self._runner.tell_cause(cause)
+
     def assignment(self) -> frozenset[TopicPartition]:
         return frozenset(self._runner.assigned)
 
@@ -358,6 +361,8 @@ class SinkRunner(TaskRunner):
             return
         self._context.timeout_ms = _START
         count = len(self._pending)
+        if count and not self.told.get("sink-record-lag"):
+            self.tell_metrics(is_due=True)  # the put may block: show the lag before it
         try:
             if self._pending.columns and self._takes_values:
                 cast(ValueSinkTask, self._task).put_values(self._pending.values())
@@ -614,8 +619,22 @@ class SinkRunner(TaskRunner):
             "offset-commit-completion-total": float(self._counts["commits"]),
             "offset-commit-failure-total": float(self._counts["commit_failures"]),
             "partition-count": float(len(mine)),
-            "sink-record-lag": sum(known),
+            "sink-record-lag": sum(known)
+            + _uncommitted(
+                mine, {**self._done, **self._reached}, {**self._began, **self._committed}
+            ),
+            "sink-record-unread": sum(known),
             "sink-record-lag-max": max(known, default=0.0),
             "sink-record-missed-total": self._missed(),
             **self._parts.error_metrics(),
         }
+
+
+def _uncommitted(
+    partitions: Iterable[TopicPartition],
+    read: Mapping[TopicPartition, int],
+    committed: Mapping[TopicPartition, int],
+) -> float:
+    """Return how many offsets of the partitions were read and are not committed."""
+    both = [where for where in partitions if where in read and where in committed]
+    return float(sum(max(0, read[where] - committed[where]) for where in both))

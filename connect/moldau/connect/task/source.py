@@ -9,7 +9,7 @@ source continues from the last stored offset: at least once.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -37,9 +37,18 @@ FLUSH_PART: Final = 0.5
 
 
 class _Context(SourceTaskContext):
-    def __init__(self, config: dict[str, str], offsets: OffsetStorageReader) -> None:
+    def __init__(
+        self,
+        config: dict[str, str],
+        offsets: OffsetStorageReader,
+        tell: Callable[[str | None], None],
+    ) -> None:
         self._config = config
         self._offsets = offsets
+        self._tell = tell
+
+    def tell_waiting(self, cause: str | None) -> None:
+        self._tell(cause)
 
     @property
     def configs(self) -> dict[str, str]:
@@ -93,7 +102,7 @@ class SourceRunner(TaskRunner):
             raise ConnectError("the task class of a source connector must be a SourceTask")
         self._task = task
         self._batches = SourceBatches(self._parts, task, self._producer)
-        self._task.initialize(_Context(config, AskedOffsets(self._ask_offsets)))
+        self._task.initialize(_Context(config, AskedOffsets(self._ask_offsets), self.tell_cause))
         self._is_started = True
         in_order(lambda: self._task.start(self._parts.task_config), "the start of the task")
 

@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from moldau.connect.api import Connector, SinkConnector
 from moldau.connect.errors import ConnectError
+from moldau.connect.herder.restarts import MOVED
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.storage.statuses import State
 from moldau.connect.task.membership import StopFor
@@ -33,7 +34,6 @@ CALL_S: Final = 60.0
 _STARTING: Final = "its start has not returned: does what it connects to answer?"
 EVICT_S: Final = 10.0
 QUIET_S: Final = 5.0
-MOVED: Final = ("source-record-write-total", "sink-record-send-total")
 
 
 class Listener(Protocol):

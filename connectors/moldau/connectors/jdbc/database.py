@@ -7,7 +7,7 @@ with its cause in one line and a hint. No message contains a password.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from typing import Any, Final
@@ -82,6 +82,8 @@ class Database:
         self._engine: Engine | None = None
         self._connection: Connection | None = None
         self._cursors = 0
+        self.tell_waiting: Callable[[str | None], None] = _tell_nothing
+        """Called with what a connection waits for, and with None when there is one."""
         self.isolation: str | None = None
         self.session: tuple[str, ...] = ()
         self.errors = _ERRORS
@@ -192,7 +194,10 @@ class Database:
             attempt += 1
             engine = self._engine = self._engine or self._make_engine()
             try:
-                return engine.connect()
+                connection = engine.connect()
+                if attempt > 1:
+                    self.tell_waiting(None)
+                return connection
             except self.errors as error:
                 is_for_reading = "read_only" in self._address.arguments and self._address.reads
                 if is_for_reading and _OPEN_OTHERWISE in str(error):
@@ -204,6 +209,7 @@ class Database:
                 if failure.meaning is not Meaning.TRANSIENT:
                     raise ConnectError(f"cannot connect to {self._address}: {failure}") from error
                 is_last = attempt >= self._attempts
+                self.tell_waiting(f"cannot connect to {self._address}: {failure}")
                 if is_last or self._pace.wait(self._backoff_ms / 1000):
                     raise RetriableError(
                         f"cannot connect to {self._address} after {attempt} attempts: {failure}"
@@ -272,6 +278,10 @@ class Database:
             where = f" (columns with dates: {', '.join(dated)})" if dated else ""
             return ConnectError(f"{self._address}: {understood}{where}")
         return understood
+
+
+def _tell_nothing(cause: str | None) -> None:
+    return
 
 
 def _dated(description: Any) -> list[str]:

@@ -71,18 +71,16 @@ def mysql_table(connection: Connection, table: TableId) -> Table | None:
     if not rows:
         return None
     key = connection.exec_driver_sql(_KEY, parameters).fetchall()
-    columns = tuple(_column(*row) for row in rows)
+    columns = tuple(_column(row) for row in rows)
     return Table(table, columns, tuple(str(row[0]) for row in key))
 
 
-def _column(
-    name: str, kind: str, declared: str, nullable: str, default: str | None, extra: str,
-    *numeric: int | None,
-) -> Column:  # fmt: skip
+def _column(row: Sequence[Any]) -> Column:
+    name, kind, declared, nullable, default, extra, precision, scale = row
     increments = "auto_increment" in extra.lower()
     return Column(
         name,
-        mysql_type(kind.lower(), declared.lower(), *numeric),
+        mysql_type(kind.lower(), declared.lower(), precision, scale),
         nullable=nullable.upper() == "YES",
         has_default=default not in (None, "NULL") or increments,
         is_auto_increment=increments,

@@ -6,7 +6,7 @@ A type that Connect does not have is carried as the server's own text, which the
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from typing import Any, Final
 
@@ -69,14 +69,12 @@ def postgresql_table(connection: Connection, table: TableId) -> Table | None:
         return None
     rows = connection.exec_driver_sql(_COLUMNS, (relation, relation)).fetchall()
     key = connection.exec_driver_sql(_KEY, (relation,)).fetchall()
-    columns = tuple(_column(*row) for row in rows)
+    columns = tuple(_column(row) for row in rows)
     return Table(table, columns, tuple(str(row[0]) for row in key)) if columns else None
 
 
-def _column(
-    name: str, number: int, modifier: int, dimensions: int, is_not_null: bool, default: str,
-    has_identity: bool,
-) -> Column:  # fmt: skip
+def _column(row: Sequence[Any]) -> Column:
+    name, number, modifier, dimensions, is_not_null, default, has_identity = row
     increments = has_identity or default.startswith("nextval(")
     return Column(
         name,

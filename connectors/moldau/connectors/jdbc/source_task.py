@@ -82,6 +82,7 @@ class JdbcSourceTask(SourceTask):
         self._config = SourceConfig.of(props)
         assert self._config.mode is not None
         self._database = open_database(self._config, self._pace)
+        self._database.tell_waiting = self.context.tell_waiting
         self._database.isolation = self._config.isolation()
         self._mapping = self._config.mapping(self._database.dialect.name == "postgresql")
         if self._config.query_text:
