@@ -26,9 +26,22 @@ from moldau.protocol.messages.describe_log_dirs import (
     DescribeLogDirsRequest,
     DescribeLogDirsResponse,
 )
+from moldau.protocol.messages.describe_producers import (
+    DescribeProducersRequest,
+    DescribeProducersResponse,
+    TopicRequest,
+)
+from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from moldau.protocol.messages.leave_group import LeaveGroupRequest, LeaveGroupResponse
 from moldau.protocol.messages.list_config_resources import (
     ListConfigResourcesRequest,
     ListConfigResourcesResponse,
+)
+from moldau.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopic,
 )
 from moldau.protocol.messages.metadata import MetadataRequest
 from tests.broker.api.administered import Administered, Asked
@@ -150,3 +163,35 @@ def test_a_row_without_the_right_that_a_handler_asks_for_is_our_bug() -> None:
         Api(None, AclResource.CLUSTER, AclOperation.ALTER, frozenset(("controller",))).right_on(
             AclResource.GROUP
         )
+
+
+def test_handlers_refuse_topics_and_groups_without_the_right() -> None:
+    """Before anything is looked up, so that no client learns which of them exist."""
+    administered, authorizer = guarded()
+    offsets = ListOffsetsRequest(
+        replica_id=-1,
+        topics=[
+            ListOffsetsTopic(
+                name="secret", partitions=[ListOffsetsPartition(partition_index=0, timestamp=-1)]
+            )
+        ],
+    )
+    (topic,) = administered.ask(offsets, ListOffsetsResponse).topics
+    assert topic.partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    producers = DescribeProducersRequest(
+        topics=[TopicRequest(name="secret", partition_indexes=[0])]
+    )
+    (described,) = administered.ask(producers, DescribeProducersResponse).topics
+    assert described.partitions[0].error_code == ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    heartbeat = HeartbeatRequest(group_id="g", generation_id=1, member_id="m")
+    refused = administered.ask(heartbeat, HeartbeatResponse)
+    assert refused.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    leaving = LeaveGroupRequest(group_id="g", members=[])
+    left = administered.ask(leaving, LeaveGroupResponse)
+    assert left.error_code == ErrorCode.GROUP_AUTHORIZATION_FAILED
+    assert [right for right, _ in authorizer.asked] == [
+        Right(AclResource.TOPIC, AclOperation.DESCRIBE),
+        Right(AclResource.TOPIC, AclOperation.READ),
+        Right(AclResource.GROUP, AclOperation.READ),
+        Right(AclResource.GROUP, AclOperation.READ),
+    ]

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Final, cast
 
+from moldau.broker.api.gate import allowed
 from moldau.broker.api.node import Node
 from moldau.broker.api.refusal import message_of, told
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.controller.topic_names import check_topic_name
 from moldau.broker.log.producer_state import ProducerStateEntry
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.acl_operations import AclResource
 from moldau.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
@@ -24,10 +26,16 @@ _NO_OFFSET: Final = -1
 def serve(node: Node, request: ApiRequest) -> None:
     """Answer for the partitions that this broker leads or follows: an operator compares them."""
     message = cast(DescribeProducersRequest, request.decode())
+    names = allowed(node, request, AclResource.TOPIC, [each.name for each in message.topics])
     topics = [
         TopicResponse(
             name=topic.name,
-            partitions=[_describe(node, topic.name, index) for index in topic.partition_indexes],
+            partitions=[
+                _describe(node, topic.name, index)
+                if topic.name in names
+                else _refused(index, KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+                for index in topic.partition_indexes
+            ],
         )
         for topic in message.topics
     ]
@@ -39,18 +47,21 @@ def _describe(node: Node, topic: str, index: int) -> PartitionResponse:
         check_topic_name(topic)
         partition = node.replicas.readable(topic, index)
     except KafkaError as error:
-        refusal = told(node, topic, index, error)
-        return PartitionResponse(
-            partition_index=index,
-            error_code=refusal.code,
-            error_message=message_of(refusal),
-            active_producers=[],
-        )
+        return _refused(index, told(node, topic, index, error))
     entries = partition.log.producers.entries.values()
     return PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,
         active_producers=[_state(entry) for entry in entries],
+    )
+
+
+def _refused(index: int, error: KafkaError) -> PartitionResponse:
+    return PartitionResponse(
+        partition_index=index,
+        error_code=error.code,
+        error_message=message_of(error),
+        active_producers=[],
     )
 
 

@@ -42,6 +42,8 @@ def allowed(
 
 def is_allowed(node: Node, request: ApiRequest, resource: AclResource, name: str) -> bool:
     """Whether the request's client has the right that the API takes on one resource."""
+    if node.authorizer.allows_all:
+        return True
     return bool(allowed(node, request, resource, (name,)))
 
 

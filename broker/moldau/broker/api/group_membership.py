@@ -10,11 +10,13 @@ from functools import lru_cache, partial
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.error_response import error_response
+from moldau.broker.api.gate import is_allowed
 from moldau.broker.controller.levels import GROUP_VERSION
 from moldau.broker.coordinator.group.classic.validation import check_join, check_sync
 from moldau.broker.coordinator.group.consumer.validation import check_heartbeat
 from moldau.broker.settings.coordinator import group_coordinator_rebalance_protocols
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.acl_operations import AclResource
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
@@ -51,6 +53,9 @@ def serve_join_group(node: Node, request: ApiRequest) -> None:
             response.protocol_name = None
         request.answer(response)
 
+    if not is_allowed(node, request, AclResource.GROUP, message.group_id):
+        answer(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return
     if not message.group_id:
         answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
         return
@@ -81,7 +86,9 @@ def serve_sync_group(node: Node, request: ApiRequest) -> None:
     message = cast(SyncGroupRequest, request.decode())
     answer = _answering(request)
     refused = check_sync(message, request.arrival.version)
-    if refused is not None:
+    if not is_allowed(node, request, AclResource.GROUP, message.group_id):
+        answer(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    elif refused is not None:
         answer(refused)
     elif not message.group_id:
         answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
@@ -106,6 +113,9 @@ def serve_heartbeat(node: Node, request: ApiRequest) -> None:
             response = HeartbeatResponse(error_code=ErrorCode.NONE if is_loading else code)
         request.answer(response)
 
+    if not is_allowed(node, request, AclResource.GROUP, message.group_id):
+        answer(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return
     if not message.group_id:
         answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
         return
@@ -135,6 +145,9 @@ def serve_leave_group(node: Node, request: ApiRequest) -> None:
             response = LeaveGroupResponse(error_code=code)
         request.answer(response)
 
+    if not is_allowed(node, request, AclResource.GROUP, message.group_id):
+        answer(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return
     if not message.group_id:
         answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
         return
@@ -169,6 +182,9 @@ def serve_consumer_group_heartbeat(node: Node, request: ApiRequest) -> None:
     answer = _answering(request)
     if not serves_consumer_groups(node):
         answer(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
+        return
+    if not is_allowed(node, request, AclResource.GROUP, message.group_id):
+        answer(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
         return
     check_heartbeat(message, request.arrival.version, node.settings)
     context = request.context

@@ -18,11 +18,13 @@ from __future__ import annotations
 from collections import Counter
 from typing import Final, cast
 
+from moldau.broker.api.gate import allowed
 from moldau.broker.api.node import Node
 from moldau.broker.api.refusal import told
 from moldau.broker.api.request import ApiRequest
 from moldau.broker.log.offset_lookup import EARLIEST, EARLIEST_LOCAL, LATEST
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.acl_operations import AclResource
 from moldau.protocol.messages.list_offsets import (
     ListOffsetsPartition,
     ListOffsetsPartitionResponse,
@@ -51,6 +53,7 @@ def serve(node: Node, request: ApiRequest) -> None:
         for topic in message.topics
         for asked in topic.partitions
     )
+    names = allowed(node, request, AclResource.TOPIC, [each.name for each in message.topics])
     topics = []
     for topic in message.topics:
         rows = []
@@ -60,6 +63,8 @@ def serve(node: Node, request: ApiRequest) -> None:
             if not times:
                 continue
             try:
+                if topic.name not in names:
+                    raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
                 if times > 1:
                     raise KafkaError(ErrorCode.INVALID_REQUEST)
                 row = _find(node, message, version, topic.name, asked)
