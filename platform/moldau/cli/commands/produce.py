@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
     from moldau.cli.commands.produce_json import JsonRecord
     from moldau.client import Producer
+    from moldau.errors.codes import KafkaError
     from moldau.records import Headers
     from moldau.runtime import Runtime
 
@@ -112,7 +113,8 @@ class ProduceCommand:
                 producer.runtime.clock.monotonic,
                 is_alone=is_load or not context.source.isatty(),
             )
-            out = _Out(arguments, producer, Trouble(progress, producer.client), progress)
+            reach = {name: settings[name] for name in ("bootstrap.servers", "client.id")}
+            out = _Out(arguments, producer, Trouble(progress, producer.client), progress, reach)
             with progress, out:
                 if is_load:
                     _send_load(arguments, out, progress)
@@ -152,7 +154,9 @@ class _Out(AbstractContextManager["_Out"]):
         producer: Opened[Producer],
         trouble: Trouble,
         progress: Progress,
+        reach: dict[str, str],
     ) -> None:
+        """`reach`: the settings of another client of the same cluster."""
         self.random = producer.runtime.random
         self._topic = arguments.topic
         self._partition = arguments.partition
@@ -165,6 +169,7 @@ class _Out(AbstractContextManager["_Out"]):
         self._progress = progress
         self._count = arguments.count
         self._tally = Tally()
+        self._reach = reach
         self._is_known = False
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -183,7 +188,7 @@ class _Out(AbstractContextManager["_Out"]):
         """Send records. Wait for the topic and for buffer space, but not for acknowledgements. With
         `records` each has headers, a timestamp and a partition of its own."""
         if not self._is_known:
-            self._run(lambda client: client.partitions(self._topic), self._miss)
+            self._learn_topic()
             self._is_known = True
 
         headers: list[Headers] | None = [self._headers] * len(values) if self._headers else None
@@ -216,6 +221,30 @@ class _Out(AbstractContextManager["_Out"]):
         from moldau.client.settings.producer import acks
 
         return "sent" if self._producer.client.settings[acks] == "0" else "acknowledged"
+
+    def _learn_topic(self) -> None:
+        """Wait until the topic is known. Raise KafkaError if a broker has answered for `PATIENCE_S`
+        that there is none: a topic that the cluster creates by itself is there by then."""
+        from moldau.cli.shell import within
+
+        async def learn(client: Producer) -> object:
+            return await within(PATIENCE_S, client.partitions(self._topic))
+
+        if self._producer.run(learn) is not None:
+            return
+        if self._producer.client.blind_for is None:
+            raise self._no_topic()
+        self._run(lambda client: client.partitions(self._topic), self._miss)
+
+    def _no_topic(self) -> KafkaError:
+        from moldau.client.admin.admin import Admin
+        from moldau.errors.codes import ErrorCode, KafkaError
+
+        code, create = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"moldau topic create {self._topic}"
+        reason = f"there is no topic {self._topic}, and the cluster creates none: {create}"
+        error = KafkaError(code, reason, topic=self._topic)
+        with opened(lambda runtime: Admin(self._reach, runtime=runtime)) as admin:
+            return admin.naming_nearest([error])[0]
 
     def _miss(self, seconds: float) -> None:
         self._trouble.miss(self._topic, seconds)
