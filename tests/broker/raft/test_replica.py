@@ -19,7 +19,15 @@ from moldau.broker.raft.messages import (
     VoteAsk,
 )
 from moldau.broker.raft.quorum_state import QuorumState
-from moldau.broker.raft.replica import NEVER, Fetched, Member, RaftReplica, Role, Timing
+from moldau.broker.raft.replica import (
+    NEVER,
+    Fetched,
+    Member,
+    RaftReplica,
+    Role,
+    SoftState,
+    Timing,
+)
 from moldau.broker.raft.voters import DYNAMIC, Voter, Voters
 from moldau.errors.codes import ErrorCode
 from tests.broker.raft.voters_in_memory import Disk, ListLog, Record, World
@@ -69,6 +77,31 @@ def test_a_pre_vote_raises_no_epoch_and_is_not_saved() -> None:
     assert core.role is Role.PROSPECTIVE
     assert ready.state is None
     assert [(peer, ask.epoch) for peer, ask in ready.requests] == [(2, 0), (3, 0)]
+
+
+def test_a_ready_says_once_what_has_changed_of_the_soft_state() -> None:
+    core = replica()
+    ready = core.take_ready()
+    assert (ready.soft, ready.has_new_leader, ready.has_resigned) == (None, False, False)
+    elect(core)
+    ready = core.take_ready()
+    assert ready.soft == SoftState(Role.LEADER, 1, 1)
+    assert (ready.has_new_leader, ready.has_resigned) == (True, False)
+    ready = core.take_ready()
+    assert (ready.soft, ready.has_new_leader, ready.has_resigned) == (None, False, False)
+    core.resign(20_000)
+    ready = core.take_ready()
+    assert ready.soft == SoftState(Role.RESIGNED, 1, -1)
+    assert (ready.has_new_leader, ready.has_resigned) == (True, True)
+    assert not core.take_ready().has_resigned
+
+
+def test_a_leadership_that_no_ready_has_told_is_not_resigned() -> None:
+    core = replica()
+    elect(core)
+    core.resign(20_000)
+    ready = core.take_ready()
+    assert (ready.elected_by, ready.has_resigned) == (None, False)
 
 
 def test_an_elected_voter_tells_the_others_until_they_fetch() -> None:

@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from enum import Enum
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.broker.log.leader_epochs import EpochEnd
 from moldau.broker.raft.empty_disk import EmptyDisk, Heard, LogEnd
@@ -135,11 +135,22 @@ class Member:
         return self.node_id in self.voters and is_same_disk
 
 
+class SoftState(NamedTuple):
+    """The state that is not saved: it is lost with the process."""
+
+    role: Role
+    epoch: int
+    leader_id: int
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the shell must do after a step, in this order: save the state, begin to lead, remove the
-    mark of the empty disk, send the requests, log the notices."""
+    """What the shell must do after a step, in this order: end the leadership, save the state, begin
+    to lead, remove the mark of the empty disk, send the requests, log the notices, use the soft
+    state."""
 
+    has_resigned: bool = False
+    """Whether the replica led, as an earlier `Ready` said, and does not any more."""
     state: QuorumState | None = None
     elected_by: tuple[int, ...] | None = None
     """Set on election: append the epoch's first record, which names these voters."""
@@ -147,6 +158,10 @@ class Ready:
     """Whether the disk that was empty now holds all committed records, durably."""
     requests: tuple[tuple[int, PeerRequest], ...] = ()
     notices: tuple[Notice, ...] = ()
+    soft: SoftState | None = None
+    """The new soft state, if it has changed."""
+    has_new_leader: bool = False
+    """Whether there is another leader, or another epoch."""
 
 
 class Fetched(Enum):
@@ -203,6 +218,8 @@ class RaftReplica:
         self._has_caught_up = False
         self._requests: list[tuple[int, PeerRequest]] = []
         self._notices: list[Notice] = []
+        self._told = SoftState(self.role, 0, NOBODY)
+        self._has_told_leading = False
 
     def __repr__(self) -> str:
         return f"RaftReplica({self.member.node_id}, {self.role.name}, epoch={self.epoch})"
@@ -225,13 +242,20 @@ class RaftReplica:
 
     def take_ready(self) -> Ready:
         """Return everything that the shell must do since the last call."""
+        told, soft = self._told, SoftState(self.role, self.epoch, self.leader_id)
+        leads = self.leader is not None
         ready = Ready(
+            self._has_told_leading and not leads,
             None if self.state == self._saved else self.state,
-            self._elected_by,
+            self._elected_by if leads else None,
             self._has_caught_up,
             tuple(self._requests),
             tuple(self._notices),
+            None if soft == told else soft,
+            soft[1:] != told[1:],
         )
+        self._told = soft
+        self._has_told_leading = leads and (self._has_told_leading or self._elected_by is not None)
         self._saved, self._elected_by, self._has_caught_up = self.state, None, False
         self._requests.clear()
         self._notices.clear()

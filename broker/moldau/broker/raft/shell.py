@@ -149,9 +149,6 @@ class RaftNode:
         self._log = ground.log
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
-        self._is_leading = False
-        self._seen = (0, -1)
-        self._seen_role = core.role
         self._changed = asyncio.Event()
         self._following: asyncio.Task[None] | None = None
         self._asking: dict[asyncio.Task[None], None] = {}
@@ -251,15 +248,13 @@ class RaftNode:
         core, quorum = self.core, self.quorum
         ready = core.take_ready()
         try:
-            if self._is_leading and core.leader is None:
-                self._is_leading = False
+            if ready.has_resigned:
                 quorum.end_epoch()
                 self._hooks.on_resigned()
             if ready.state is not None:
                 quorum.save_state(ready.state)
             if ready.elected_by is not None and core.leader is not None:
                 quorum.begin_epoch(core.leader, ready.elected_by, self._runtime.clock.wall_ms())
-                self._is_leading = True
                 self._hooks.on_leading()
             if ready.has_caught_up:
                 quorum.end_empty_disk()
@@ -272,13 +267,9 @@ class RaftNode:
             task.add_done_callback(self._asked)
         for notice in ready.notices:
             self._notices.write(notice, self._runtime.clock.monotonic())
-        if core.role is not self._seen_role:
-            self._seen_role = core.role
+        if ready.soft is not None:
             self._changed.set()  # a voter that gave up an election follows the same leader again
-        seen = core.epoch, core.leader_id
-        if seen != self._seen:
-            self._seen = seen
-            self._changed.set()
+        if ready.has_new_leader:
             self._on_new_leader()
         self._set_timer()
 
@@ -286,12 +277,12 @@ class RaftNode:
         """Answer the waiting fetches: there is another leader, or another epoch."""
         for waiting in list(self._waiting):
             self._answer_waiting(waiting)
-        epoch, leader_id = self._seen
+        core = self.core
         self._log.info(
             "the metadata quorum has another leader or epoch",
-            epoch=epoch,
-            leader=leader_id,
-            role=self.core.role.name,
+            epoch=core.epoch,
+            leader=core.leader_id,
+            role=core.role.name,
         )
 
     def _asked(self, task: asyncio.Task[None]) -> None:
