@@ -57,10 +57,10 @@ def folder_of(path: Path, name: str) -> Folder:
     return folder
 
 
-def send(bootstrap: str, topic: str, count: int) -> None:
+def send(bootstrap: str, topic: str, count: int, timestamp_ms: int | None = None) -> None:
     with Producer(bootstrap_servers=bootstrap) as producer:
         for each in range(count):
-            producer.send(topic, str(each).encode(), partition=0, timestamp_ms=OLD_MS)
+            producer.send(topic, str(each).encode(), partition=0, timestamp_ms=timestamp_ms)
         producer.flush()
 
 
@@ -85,8 +85,8 @@ def test_the_own_broker_keeps_old_records_unless_told_otherwise(tmp_path: Path) 
     folder = folder_of(tmp_path, "kept")
     with folder.running() as run:
         bootstrap = folder.state()["bootstrap"]
-        send(bootstrap, "kept-lines", 100)
-        send(bootstrap, "kept-short", 100)
+        send(bootstrap, "kept-lines", 100, OLD_MS)
+        send(bootstrap, "kept-short", 100, OLD_MS)
         wait_until(lambda: first_offset(bootstrap, "kept-short") == 100, "retention.ms is obeyed")
 
         assert first_offset(bootstrap, "kept-lines") == 0
