@@ -20,7 +20,6 @@ import pytest
 DURATIONS: Final = Path(__file__).parent / "durations.toml"
 
 DEEP_FILES: Final = (
-    "tests/architecture/test_extras.py",
     "tests/bench/test_command.py",
     "tests/bench/test_groups.py",
     "tests/bench/test_harness.py",
@@ -95,7 +94,7 @@ DEEP_FIXTURES: Final = frozenset(
     {"kafka_broker", "quick_kafka", "apache_kafka", "schema_registry", "kafka", "spark"}
 )
 SPARK_FILES: Final = (
-    "tests/architecture/test_extras.py",
+    "tests/e2e/test_extras.py",
     "tests/conformance/test_java_spark.py",
     "tests/connectors/spark/",
     "tests/examples/test_shop_demo.py",

@@ -64,7 +64,7 @@ def test_the_configs_of_the_guide_are_good() -> None:
 def test_the_database_sink_of_the_guide_writes_a_table(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
-    """Those for Delta and Iceberg run in tests/architecture/test_extras.py."""
+    """Those for Delta and Iceberg run in tests/e2e/test_extras.py."""
     need_spark()
     make_topic(moldau_broker, moldau_topic)
     send(moldau_broker, moldau_topic, [*orders(100), *orders(10)])
