@@ -155,6 +155,6 @@ def test_a_worker_learns_of_a_new_connector_before_its_next_heartbeat(
         second = stack.enter_context(scene.worker(**rare))
         for name in names[1:]:
             second.create(name, numbers(scene.name, 1))
-            wait_until(lambda name=name: second.states(name) == ["RUNNING"] * 2, f"{name} runs", 25)
+            second.wait_for(name, "RUNNING", "RUNNING")
         wait_until(lambda: len(owners(first, *names)) == 2, "both have tasks", 25)
         assert second.stop() == 0
