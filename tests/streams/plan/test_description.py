@@ -22,7 +22,7 @@ def test_it_tells_what_an_app_reads_writes_and_makes() -> None:
     found = description(app.plan(), {})
 
     assert (found["app"], found["reads"], found["writes"]) == ("wc", ["lines"], ["out"])
-    assert found["makes"] == ["wc-counts-repartition", "wc-counts-changelog", "wc-topology"]
+    assert found["makes"] == ["wc-counts-repartition", "wc-counts-changelog", "wc-moldau-topology"]
     assert found["chooses_topics"] is False
     kinds = [[step["kind"] for step in each["steps"]] for each in found["programs"]]
     assert kinds == [["source", "select_key", "sink"], ["source", "aggregate", "changes", "sink"]]

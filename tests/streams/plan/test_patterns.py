@@ -8,6 +8,7 @@ import pytest
 
 from moldau.streams import Streams, TopologyError
 from moldau.streams.plan.patterns import PREFIX, matches, patterns_of, resolved
+from moldau.streams.plan.topics import topology_topic
 
 
 def orders(pattern: str, flags: int = 0) -> Streams:
@@ -33,6 +34,13 @@ def test_whole_names_match_and_own_topics_do_not() -> None:
     whole = resolved(plan, found)
     assert patterns_of(whole) == ()
     assert whole.programs[0].inputs == found[pattern]
+
+
+def test_topics_that_keep_a_topology_never_match_and_a_user_may_name_one_topology() -> None:
+    plan = orders("orders-.*|app-.*").plan()
+    [pattern] = patterns_of(plan)
+    existing = [topology_topic("orders-eu"), topology_topic("app"), "orders-topology", "app-in"]
+    assert matches(plan, existing) == {pattern: ("app-in", "orders-topology")}
 
 
 @pytest.mark.parametrize(

@@ -30,7 +30,7 @@ def test_the_topology_names_topics_and_stores() -> None:
         "  topics of its own\n"
         "    wc-counts-repartition\n"
         "    wc-counts-changelog\n"
-        "    wc-topology\n"
+        "    wc-moldau-topology\n"
     )
 
 

@@ -2,7 +2,7 @@
 
 A plan names such a source by a topic that cannot exist, `pattern:REGEX`; `resolved` puts the topics
 that do exist in its place. As in Kafka Streams, the whole name has to match, and the app's own
-topics and the brokers' never do.
+topics and the brokers' never do; nor does a topic that keeps the topology of an app, of any one.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Final
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.steps import Step
-from moldau.streams.plan.topics import topology_topic
+from moldau.streams.plan.topics import TOPOLOGY_SUFFIX
 from moldau.streams.problems import TopologyError
 
 PREFIX: Final = "pattern:"
@@ -44,8 +44,11 @@ def patterns_of(plan: Plan) -> tuple[str, ...]:
 def matches(plan: Plan, existing: Iterable[str]) -> dict[str, tuple[str, ...]]:
     """Return the topics of each pattern. Raise TopologyError if two sources would read one."""
     own = {topic.name for topic in plan.repartitions} | plan.changelogs().keys()
-    own.add(topology_topic(plan.app))
-    names = sorted(name for name in set(existing) - own if not name.startswith("__"))
+    names = sorted(
+        name
+        for name in set(existing) - own
+        if not name.startswith("__") and not name.endswith(TOPOLOGY_SUFFIX)
+    )
     taken = {name: name for name in plan.source_topics()}
     found: dict[str, tuple[str, ...]] = {}
     for each in patterns_of(plan):

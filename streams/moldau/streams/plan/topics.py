@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+TOPOLOGY_SUFFIX: Final = "-moldau-topology"
+"""How the names of topics end that keep a topology: no app takes such a topic for its input."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,4 +40,4 @@ class InternalTopic:
 
 def topology_topic(app: str) -> str:
     """Return the name of the topic that keeps an app's topology."""
-    return f"{app}-topology"
+    return f"{app}{TOPOLOGY_SUFFIX}"
