@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 import zipfile
 from importlib.metadata import distributions, version
 from pathlib import Path
@@ -47,6 +48,21 @@ def test_a_package_in_a_zip_file_is_found(tmp_path: Path, monkeypatch: pytest.Mo
     (hello,) = [each for each in found if each.name == "hello"]
     assert hello.value == "my_plugin.hello:command [extra]"
     assert (hello.dist.name, hello.dist.version) == ("my_plugin", "1.5")
+
+
+@pytest.mark.parametrize("part", [Path("plugins"), b"plugins"])
+@pytest.mark.parametrize("is_plain", [True, False])
+def test_what_is_no_text_in_the_path_is_ignored_as_by_an_import(
+    part: object, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, is_plain: bool
+) -> None:
+    archive = tmp_path / "plugins.zip"
+    with zipfile.ZipFile(archive, "w") as file:
+        file.writestr("x", "")
+    wanted = version("moldau-platform")
+    more = [] if is_plain else [str(archive)]
+    monkeypatch.setattr("sys.path", [part, *more, *sys.path])
+
+    assert version_of("moldau-platform") == wanted
 
 
 @pytest.mark.parametrize("text", ["[group]\nno value\n", "name = before:any_group\n"])

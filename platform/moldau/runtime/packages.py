@@ -3,8 +3,9 @@
     for package in installed_packages():
         package.entry_points("moldau.")
 
-Invariants: the packages and their order are those of `importlib.metadata`; the name and version of
-a package are read only if it has a wanted entry point.
+Invariants: the packages and their order are those of `importlib.metadata`, for the parts of
+`sys.path` that are text (an import ignores the others); the name and version of a package are read
+only if it has a wanted entry point.
 
 Why not `importlib.metadata` itself: its import (email, zipfile, csv) and one parsed METADATA file
 an entry point took a third of the time of `moldau topic list`. It is still used where packages are
@@ -88,13 +89,15 @@ class ForeignPackage(Package):
 
 def installed_packages() -> Iterator[Package]:
     """Yield the packages of this Python. If two have one name, an import finds the first."""
-    found = None if _has_other_finders() else _folders(sys.path)
+    given: list[object] = [*sys.path]
+    parts = [each for each in given if isinstance(each, str)]  # an import ignores others
+    found = None if _has_other_finders() else _folders(parts)
     if found is not None:
         yield from map(Package, found)
         return
     from importlib.metadata import distributions
 
-    for each in distributions():
+    for each in distributions(path=parts):
         path = getattr(each, "_path", None) or each.locate_file("")
         yield ForeignPackage(str(path), each)
 
