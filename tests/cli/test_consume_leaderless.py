@@ -369,3 +369,35 @@ def test_what_is_removed_is_told_of_anew_when_it_comes_again() -> None:
     asyncio.run(main())
     assert half.gone_on_with == [[A]]
     assert notes == [LEFT_OUT, LEFT_OUT]
+
+
+@GROUPED
+@pytest.mark.parametrize("delay_s", [0.3, 3.0])
+def test_a_slow_cluster_is_waited_for(delay_s: float, *, is_group: bool) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with reading(runtime, is_group=is_group) as reader:
+            world.cluster.delay_s = delay_s
+            await reader.begin(["t"])
+            world.cluster.delay_s = 0.0
+            assert await read_to_the_end(reader) == {0: list(range(10))}
+
+    with ClientWorld() as world:
+        (log,) = world.cluster.add_topic("t", [1])
+        fill(log, 10)
+        world.run_client(main)
+
+
+@GROUPED
+@pytest.mark.parametrize(("delay_s", "most_s"), [(0.0, 1.0), (0.3, 3.0)])
+def test_an_unknown_topic_is_told_soon(delay_s: float, most_s: float, *, is_group: bool) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with reading(runtime, is_group=is_group) as reader:
+            world.cluster.delay_s = delay_s
+            begun = runtime.clock.monotonic()
+            with pytest.raises(KafkaError) as caught:
+                await reader.begin(["t"])
+            assert caught.value.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            assert runtime.clock.monotonic() - begun < most_s
+
+    with ClientWorld() as world:
+        world.run_client(main)

@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.command import UsageError
 from moldau.cli.commands.consume_leaderless import Leaderless
 from moldau.cli.commands.consume_notes import gone
-from moldau.cli.commands.consume_place import Stretch, cut_ends
+from moldau.cli.commands.consume_place import Stretch, cut_ends, partitions_there
 
 if TYPE_CHECKING:
     from moldau.client import Consumer, PartitionRecords, TopicPartition
     from moldau.runtime import Clock
 
 _POLL_S: Final = 1.0
-_MISSING_S: Final = 0.2  # a topic that was made just now may not be known everywhere
 
 
 class AssignedReading:
@@ -49,7 +48,7 @@ class AssignedReading:
     async def begin(self, topics: Sequence[str]) -> None:
         """Seek to the first offsets. A partition without a leader does not delay the others."""
         client = self._client
-        chosen = self._chosen(await client.partitions(*topics, timeout_s=_MISSING_S))
+        chosen = self._chosen(await partitions_there(client, topics))
         client.assign(chosen)
         client.pause(chosen)
         await self._leaderless.begin(chosen)

@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.commands.consume_leaderless import Leaderless
-from moldau.cli.commands.consume_place import BEGINNING, Place, cut_ends
+from moldau.cli.commands.consume_place import BEGINNING, Place, cut_ends, partitions_there
 from moldau.client import RebalanceListener
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 
 _COMMIT_S: Final = 1.0
 _POLL_S: Final = 1.0
-_MISSING_S: Final = 0.2
 # Another member reads those partitions now, from the offset that was committed before.
 _NO_MEMBER: Final = frozenset(
     (
@@ -68,7 +67,7 @@ class GroupReading(RebalanceListener):
 
     async def begin(self, topics: Sequence[str]) -> None:
         """Subscribe; the first poll joins the group. Raise KafkaError for an unknown topic."""
-        there = await self._client.partitions(*topics, timeout_s=_MISSING_S)
+        there = await partitions_there(self._client, topics)
         self._unended.update(there)
         await self._leaderless.begin(there)
         await self._client.subscribe(topics, listener=self)

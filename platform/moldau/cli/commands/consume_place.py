@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from moldau.client import Consumer, TopicPartition
 
 _CUT_S: Final = 2.0
+# A topic that was made just now may not be known everywhere. A slow cluster is asked again.
+_MISSING_S: Final = (0.2, 2.0)
 
 
 class Place(NamedTuple):
@@ -59,6 +61,21 @@ def parse_time_ms(text: str, or_else: str = "") -> int:
         if or_else:
             message = message.replace("is no time: ", f"is no place: {or_else}")
         raise UsageError(message) from None
+
+
+async def partitions_there(client: Consumer, topics: Collection[str]) -> list[TopicPartition]:
+    """Return all partitions of these topics. Raise KafkaError soon for an unknown topic; for
+    anything else that may be there later, wait as long as the client waits for anything."""
+    from moldau.errors.codes import ErrorCode, KafkaError
+    from moldau.link.backoff import may_work_later
+
+    for timeout_s in _MISSING_S:
+        try:
+            return await client.partitions(*topics, timeout_s=timeout_s)
+        except KafkaError as error:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION or not may_work_later(error):
+                raise
+    return await client.partitions(*topics)
 
 
 async def cut_ends(
