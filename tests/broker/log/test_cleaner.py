@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from dataclasses import replace
 from random import Random
 
@@ -331,6 +332,31 @@ def test_a_bug_sets_the_log_aside_and_the_cleaner_goes_on(monkeypatch: pytest.Mo
 
     simulate(main)
     assert reported == ["the round ended in an unexpected way"]
+
+
+@pytest.mark.parametrize("is_let_go", [True, False])
+def test_a_file_that_retention_renames_meanwhile_ends_only_the_round(
+    monkeypatch: pytest.MonkeyPatch, is_let_go: bool
+) -> None:
+    """The round opens a file by its name. One that is missing for no reason is the disk's fault."""
+
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        log = dirty(keeper)
+
+        def breaks(*arguments: object) -> object:
+            if is_let_go:
+                log.increment_log_start_offset(log.segments[1].base_offset)
+                assert log.delete_old_segments(runtime.clock.wall_ms()) == 1
+            raise FileNotFoundError(errno.ENOENT, "no such file", "00.log")
+
+        monkeypatch.setattr(cleaner_module, "Compaction", breaks)
+        assert await keeper.cleaner.clean_next()
+        assert (keeper.directories.directories[0].failure is None) == is_let_go
+        assert not keeper.cleaner.uncleanable
+        await keeper.aclose()
+
+    simulate(main)
 
 
 def test_the_rate_is_shared_and_has_no_memory_of_idle_time() -> None:

@@ -174,9 +174,16 @@ class Cleaner:
         log = target.log
         self._busy.add(log)
         self.uncleanable[log] = "the round ended in an unexpected way"
+        segments = list(log.segments)
         try:
             await self._clean(target, cleanable)
             self.uncleanable.pop(log, None)
+        except FileNotFoundError as error:
+            # The round opens files by their names, in a thread, and retention renames them.
+            self.uncleanable.pop(log, None)
+            present = set(map(id, log.segments))
+            if target.is_current and all(id(segment) in present for segment in segments):
+                target.directory.state.fail(error)
         except OSError as error:
             self.uncleanable.pop(log, None)
             if target.is_current:

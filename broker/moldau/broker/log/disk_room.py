@@ -2,8 +2,9 @@
 
 Below a floor of free room produces are refused, with an error that clients retry. Everything else
 goes on: reads, deletions, retention, the metadata and the offsets of groups, which need some room
-themselves. When retention or an operator has made room, produces are taken again. Without a floor
-a full disk takes the whole directory out of service, and on the only directory the broker ends.
+themselves. Followers go on too, so brokers need the same room. When retention or an operator has
+made room, produces are taken again. Without a floor a full disk takes the whole directory out of
+service, and on the only directory the broker ends.
 
 The room is measured once a second, and with each produce while the floor is near, but at most every
 `PAUSE_MS`: a producer that writes 10 GB in a second meets the floor, not the end of the disk.
