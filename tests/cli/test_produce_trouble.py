@@ -11,6 +11,7 @@ import pytest
 
 from moldau.cli.application import run
 from moldau.cli.command import Context
+from moldau.cli.commands import produce
 from moldau.cli.commands.produce_trouble import Trouble
 from moldau.cli.progress import Progress
 from moldau.client import Producer, TopicPartition
@@ -126,6 +127,24 @@ def test_a_topic_that_does_not_exist_is_not_waited_for() -> None:
         "none: moldau topic create nowhere (topic='nowhere')\n"
     )
     assert "there is no topic nowhere-els; did you mean nowhere-else?" in near.err
+
+
+@pytest.mark.real
+def test_a_topic_is_missing_only_if_the_cluster_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    """However slow the answer is, and not before the time that the user gives."""
+    monkeypatch.setattr(produce, "PATIENCE_S", 1e-5)
+    with SyncEmbeddedBroker({"auto.create.topics.enable": False}) as broker:
+        shell = Shell(broker.bootstrap_servers)
+        shell.good("topic", "create", "there")
+        sent = shell("produce", "there", source="x\n")
+        assert (sent.code, shell.good("consume", "there").out) == (0, "x\n"), sent.err
+        missing = shell("produce", "theer", source="x\n")
+        waited = shell("produce", "theer", "--set", "max.block.ms=300", source="x\n")
+    assert (missing.code, waited.code) == (1, 1)
+    assert "there is no topic theer; did you mean there?" in missing.err
+    assert "max.block.ms" not in missing.err
+    assert "asked for until max.block.ms (0.3 s) is over\n" in waited.err
+    assert "UNKNOWN_TOPIC_OR_PARTITION" in waited.err
 
 
 @pytest.mark.real

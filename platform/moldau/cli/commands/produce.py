@@ -38,6 +38,7 @@ _CHUNK_RECORDS: Final = 10_000
 _CHUNK_BYTES: Final = 4 << 20
 _MADE_UP: Final = 1_000
 _SIZE_DEFAULT: Final = 100
+_ASKED_S: Final = 5.0
 _SERIALIZERS: Final = frozenset(("key.serializer", "value.serializer"))
 # A load needs large batches; a few lines do not.
 _LOAD_SETTINGS: Final = {"batch.size": "262144", "buffer.memory": "67108864"}
@@ -113,8 +114,7 @@ class ProduceCommand:
                 producer.runtime.clock.monotonic,
                 is_alone=is_load or not context.source.isatty(),
             )
-            reach = {name: settings[name] for name in ("bootstrap.servers", "client.id")}
-            out = _Out(arguments, producer, Trouble(progress, producer.client), progress, reach)
+            out = _Out(arguments, producer, Trouble(progress, producer.client), progress, settings)
             with progress, out:
                 if is_load:
                     _send_load(arguments, out, progress)
@@ -154,9 +154,9 @@ class _Out(AbstractContextManager["_Out"]):
         producer: Opened[Producer],
         trouble: Trouble,
         progress: Progress,
-        reach: dict[str, str],
+        settings: dict[str, str],
     ) -> None:
-        """`reach`: the settings of another client of the same cluster."""
+        """`settings`: those that the user gave, with the command's own."""
         self.random = producer.runtime.random
         self._topic = arguments.topic
         self._partition = arguments.partition
@@ -169,7 +169,8 @@ class _Out(AbstractContextManager["_Out"]):
         self._progress = progress
         self._count = arguments.count
         self._tally = Tally()
-        self._reach = reach
+        self._reach = {name: settings[name] for name in ("bootstrap.servers", "client.id")}
+        self._is_patient = "max.block.ms" in settings
         self._is_known = False
 
     def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
@@ -223,28 +224,43 @@ class _Out(AbstractContextManager["_Out"]):
         return "sent" if self._producer.client.settings[acks] == "0" else "acknowledged"
 
     def _learn_topic(self) -> None:
-        """Wait until the topic is known. Raise KafkaError if a broker has answered for `PATIENCE_S`
-        that there is none: a topic that the cluster creates by itself is there by then."""
+        """Wait until the topic is known, for `max.block.ms`. Unless the user set that, raise
+        KafkaError if the cluster says after `PATIENCE_S` that there is no such topic: one that it
+        creates by itself is there by then."""
         from moldau.cli.shell import within
 
         async def learn(client: Producer) -> object:
             return await within(PATIENCE_S, client.partitions(self._topic))
 
-        if self._producer.run(learn) is not None:
-            return
-        if self._producer.client.blind_for is None:
-            raise self._no_topic()
+        if not self._is_patient:
+            if self._producer.run(learn) is not None:
+                return
+            if self._producer.client.blind_for is None:
+                self._check_topic()
         self._run(lambda client: client.partitions(self._topic), self._miss)
 
-    def _no_topic(self) -> KafkaError:
+    def _check_topic(self) -> None:
+        """Raise KafkaError if a broker says that there is no such topic. Another error or none may
+        mean that the topic is being created, or that the broker is slow."""
+        from moldau.cli.nearest import naming_nearest
+        from moldau.cli.shell import within_or_later
         from moldau.client.admin.admin import Admin
         from moldau.errors.codes import ErrorCode, KafkaError
 
-        code, create = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"moldau topic create {self._topic}"
-        reason = f"there is no topic {self._topic}, and the cluster creates none: {create}"
-        error = KafkaError(code, reason, topic=self._topic)
-        with opened(lambda runtime: Admin(self._reach, runtime=runtime)) as admin:
-            return admin.naming_nearest([error])[0]
+        topic, unknown = self._topic, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+        async def missing() -> KafkaError | None:
+            async with Admin(self._reach, runtime=self._producer.runtime) as admin:
+                answer = (await admin.describe_topics([topic]))[topic]
+                if not isinstance(answer, KafkaError) or answer.code is not unknown:
+                    return None
+                reason = f"there is no topic {topic}, and the cluster creates none"
+                error = KafkaError(unknown, f"{reason}: moldau topic create {topic}", topic=topic)
+                return (await naming_nearest(admin, [error]))[0]
+
+        error = self._producer.run(lambda _: within_or_later(_ASKED_S, missing()))
+        if error is not None:
+            raise error
 
     def _miss(self, seconds: float) -> None:
         self._trouble.miss(self._topic, seconds)
