@@ -27,6 +27,7 @@ RECORDS = [
     {"value": {"base64": "/w=="}, "key": {"base64": "/g=="}, "timestamp": 1_700_000_000_000},
     {"value": None, "key": "gone", "headers": [{"name": "n", "value": None}], "partition": 0},
     {"value": "", "key": "", "partition": 1, "timestamp": 5},
+    {"value": "now", "timestamp": -1},
 ]
 
 
@@ -37,7 +38,7 @@ def test_produce_json_writes_what_consume_json_reads(
     first, second = f"{moldau_topic}-1", f"{moldau_topic}-2"
     assert moldau("topic", "create", first, second, "-p", "2", bootstrap=servers).code == 0
     sent = moldau("produce", first, "--json", source=lines_of(RECORDS), bootstrap=servers)
-    assert (sent.code, sent.err, sent.json["records"]) == (0, "", 4)
+    assert (sent.code, sent.err, sent.json["records"]) == (0, "", len(RECORDS))
     read = moldau("consume", first, "--json", bootstrap=servers).out
     moldau("produce", second, "--json", source=read, bootstrap=servers)
     again = moldau("consume", second, "--json", bootstrap=servers).out
@@ -48,7 +49,7 @@ def test_produce_json_writes_what_consume_json_reads(
         return sorted(found, key=repr)
 
     assert facts(again) == facts(read)
-    assert len(facts(read)) == 4
+    assert len(facts(read)) == len(RECORDS)
     assert {"base64": "/w=="} in [each["value"] for each in documents(read)]
 
 
@@ -60,6 +61,9 @@ def test_produce_json_writes_what_consume_json_reads(
         ('{"key": "x"}', 'line 2 has no "value"'),
         ('{"value": {"a": 1}}', "line 2 value is text, null"),
         ('{"value": "x", "partition": "0"}', "line 2 partition is a whole number"),
+        ('{"value": "x", "partition": 2147483648}', "line 2 partition is a whole number from 0"),
+        ('{"value": "x", "timestamp": 9223372036854775808}', "line 2 timestamp is a whole number"),
+        ('{"value": "x", "timestamp": -2}', "line 2 timestamp is a whole number"),
         ('{"value": "x", "headers": {"a": "b"}}', "line 2 headers is a list"),
     ],
 )

@@ -13,6 +13,8 @@ from typing import Any, Final, NamedTuple
 from moldau.cli.command import UsageError
 
 _KNOWN: Final = ("value", "key", "headers", "partition", "timestamp", "topic", "offset")
+_NO_TIMESTAMP: Final = -1
+"""What `moldau consume --json` writes for a record that has none."""
 
 
 class JsonRecord(NamedTuple):
@@ -40,12 +42,13 @@ def parse_record(line: bytes) -> JsonRecord:
         raise UsageError(f"has the key {unknown[0]!r}; known: {', '.join(_KNOWN)}")
     if "value" not in found:
         raise UsageError('has no "value"; null is a tombstone')
+    timestamp = found.get("timestamp")
     return JsonRecord(
         _bytes_of(found["value"], "value"),
         _bytes_of(found.get("key"), "key"),
         tuple(_headers(found.get("headers") or ())),
-        _number(found.get("partition"), "partition"),
-        _number(found.get("timestamp"), "timestamp"),
+        _number(found.get("partition"), "partition", 31),
+        _number(None if timestamp == _NO_TIMESTAMP else timestamp, "timestamp", 63),
     )
 
 
@@ -72,9 +75,9 @@ def _headers(given: Any) -> Iterable[tuple[str, bytes | None]]:
         yield name, _bytes_of(each.get("value"), f"the header {name}")
 
 
-def _number(given: Any, what: str) -> int | None:
+def _number(given: Any, what: str, bits: int) -> int | None:
     if given is None:
         return None
-    if isinstance(given, bool) or not isinstance(given, int) or given < 0:
-        raise UsageError(f"{what} is a whole number from 0 on")
+    if isinstance(given, bool) or not isinstance(given, int) or not 0 <= given < 1 << bits:
+        raise UsageError(f"{what} is a whole number from 0 to {(1 << bits) - 1}")
     return given
