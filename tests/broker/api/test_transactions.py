@@ -3,12 +3,15 @@ restarts of the coordinator, and bad input."""
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.transaction.producers import Producer
+from moldau.broker.replication.partition import Leadership
+from moldau.broker.replication.topic_config import topic_config
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages import describe_transactions as describing
 from moldau.protocol.messages import list_transactions as listing
@@ -352,6 +355,49 @@ async def test_a_deleted_topic_holds_no_transaction_open(at: Serving) -> None:
 
 
 @serving()
+async def test_a_completion_that_the_log_refuses_is_reported_again(at: Serving) -> None:
+    client = await begin(at)
+    await client.send(("t", 0), ("t", 1))
+    partition = at.partition("t", 1)
+    at.replicas.resign("t", 1, partition.topic_id, partition.leader_epoch)
+    assert await client.end(commit=True) == 0
+    lack_replicas(at, STATE)
+    at.lead("t", 1)
+    await at.pass_ms(2000)
+    assert stable(at)[1] == (3, 3)
+    assert await described(at) == "PrepareCommit"
+    at.lead(STATE)
+    await at.pass_ms(3000)
+    assert await described(at) == "CompleteCommit"
+    assert set((await client.send(("t", 1))).values()) == {0}
+
+
+def lack_replicas(at: Serving, name: str) -> None:
+    """A partition refuses to be written to by its coordinator, until `at.lead(name)`."""
+    known = at.partition(name)
+    leadership = Leadership(
+        name, 0, known.topic_id, known.leader_epoch, (1,), (1, 2), None, is_new=False
+    )
+    config = topic_config(at.node.topic_settings(name))
+    at.replicas.lead(leadership, replace(config, min_insync_replicas=2))
+
+
+@BOTH
+def test_adding_no_partitions_begins_no_transaction(version: int) -> None:
+    @serving()
+    async def scenario(at: Serving) -> None:
+        client = await begin(at, version)
+        assert await client.add() == set()
+        assert await described(at) == "Empty"
+        assert set((await client.send(("t", 0))).values()) == {0}
+        assert await client.add() == set()
+        assert await client.end(commit=True) == 0
+        assert await described(at) == "CompleteCommit"
+
+    scenario()
+
+
+@serving()
 async def test_an_overdue_transaction_is_aborted(at: Serving) -> None:
     client = await begin(at)
     await client.send(("t", 0))
@@ -528,6 +574,7 @@ async def test_the_next_transaction_begins_while_the_last_one_ends(at: Serving) 
     assert _codes(sent) == {ErrorCode.CONCURRENT_TRANSACTIONS}
     client.sequences.clear()
     at.lead("t", 1)
+    await at.pass_ms(100)
     sent = at.send(
         produce_all({("t", 0): client.batch(("t", 0))}, transactional_id=ID, acks=-1), NEW
     )

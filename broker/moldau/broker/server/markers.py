@@ -2,7 +2,8 @@
 
 Invariants: a marker is written again until its partition has it, unless the shard that wants it is
 closed: then the next coordinator of the transaction writes it. A report goes to the shard that
-wanted the marker, and to no later one.
+wanted the marker, and to no later one. The last report is repeated if the shard's log refused the
+record that completes the transaction.
 
 Partitions on this node are written in the same turn of the event loop in which the decision is
 committed, so a transaction on one node ends without a task or a pause.
@@ -17,6 +18,7 @@ from moldau.broker.api.write_txn_markers import write_marker
 from moldau.broker.coordinator.transaction.effects import WriteMarkers
 from moldau.broker.coordinator.transaction.ending import on_markers_written
 from moldau.broker.log.marker import Marker
+from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -32,9 +34,12 @@ if TYPE_CHECKING:
     from moldau.broker.coordinator.outcome import Effect
     from moldau.broker.coordinator.shell import ShardShell
     from moldau.broker.coordinator.transaction.state import TopicPartition
+    from moldau.protocol.declare import Response
 
 LANE: Final = "markers"
 PAUSE_SECONDS: Final = 0.1
+"""The pause before the next attempt. Each attempt without progress doubles it."""
+LONGEST_PAUSE_SECONDS: Final = 2.0
 _NOBODY: Final = -1
 
 
@@ -70,8 +75,10 @@ class _Ending:
         self._effect = effect
         self._shell = shell
         self._left = set(effect.partitions)
-        self._asked = 0
         self._written: set[TopicPartition] = set()
+        self._unanswered: set[TopicPartition] = set()
+        self._is_asking = False
+        self._pause = PAUSE_SECONDS
         self._timer: asyncio.TimerHandle | None = None
         self._marker = Marker(
             effect.producer_id,
@@ -90,17 +97,27 @@ class _Ending:
         by_leader: dict[int, list[TopicPartition]] = {}
         for each in sorted(self._left):
             by_leader.setdefault(self._leader_of(each), []).append(each)
-        self._asked = 1 + len(self._left)
+        self._unanswered = set(self._left)
+        self._is_asking = True
         for leader, partitions in by_leader.items():
             if leader == self._node.node_id:
                 for each in partitions:
-                    write_marker(self._node, *each, self._marker, self._on_code(each))
+                    self._write_here(each)
             elif leader == _NOBODY:
                 for each in partitions:
                     self._take(each, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
                 self._send(leader, partitions)
-        self._one_answered()
+        self._is_asking = False
+        self._report_if_answered()
+
+    def _write_here(self, partition: TopicPartition) -> None:
+        try:
+            write_marker(self._node, *partition, self._marker, self._on_code(partition))
+        except MoldauError as error:
+            what = "writing a marker of a transaction failed"
+            self._node.log.failure(what, error, **partition._asdict())
+            self._take(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _leader_of(self, partition: TopicPartition) -> int:
         topic = self._node.image.topics.by_name(partition.topic)
@@ -111,7 +128,10 @@ class _Ending:
         return lambda code: self._take(partition, code)
 
     def _take(self, partition: TopicPartition, code: ErrorCode) -> None:
-        """Note the result for one partition."""
+        """Note the result for one partition. Only the first result of an attempt counts."""
+        if partition not in self._unanswered:
+            return
+        self._unanswered.discard(partition)
         node = self._node
         is_gone = (
             code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
@@ -127,24 +147,40 @@ class _Ending:
         else:
             facts = {"topic": partition.topic, "partition": partition.partition}
             node.log.debug("a marker is not written yet", error=code.name, **facts)
-        self._one_answered()
+        self._report_if_answered()
 
-    def _one_answered(self) -> None:
-        self._asked -= 1
-        if self._asked:
+    def _report_if_answered(self) -> None:
+        if self._is_asking or self._unanswered:
             return
         written, self._written = frozenset(self._written), set()
         effect = self._effect
         if written:
+            self._pause = PAUSE_SECONDS
+        if self._left:
+            self._retry_later()
+        if written or not self._left:
             self._shell.run(
-                lambda shard, now_ms: on_markers_written(shard, effect, written, now_ms),
-                lambda answer: None,
+                lambda shard, now_ms: on_markers_written(
+                    shard, effect, written, self._on_refused, now_ms
+                ),
+                self._on_refused,
                 name="markers",
             )
-        if self._left and not self._shell.is_closed():
-            loop = asyncio.get_running_loop()
-            self._timer = loop.call_later(PAUSE_SECONDS, self.write)
-            self._writer.timers.add(self._timer)
+
+    def _on_refused(self, answer: Response | KafkaError) -> None:
+        """Report again: the log has refused that the transaction is complete. What is written is
+        noted in the shard."""
+        assert isinstance(answer, KafkaError), answer
+        if not self._left:
+            self._node.log.debug("a transaction is not complete yet", error=answer.code.name)
+            self._retry_later()
+
+    def _retry_later(self) -> None:
+        if self._shell.is_closed():
+            return
+        self._timer = asyncio.get_running_loop().call_later(self._pause, self.write)
+        self._writer.timers.add(self._timer)
+        self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
 
     # Other brokers.
 

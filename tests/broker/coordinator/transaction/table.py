@@ -129,6 +129,9 @@ class Table:
         """Append, replay, answer, and release the effects."""
         if outcome.records and self.rejections:
             error = self.rejections.pop(0)
+            if outcome.on_failure is not None:
+                self.do(outcome.on_failure(error, self.now_ms), ticket)
+                return
             outcome = Outcome(answers=tuple((each, error) for each, _ in outcome.answers))
         for record in outcome.records:
             self._append(record)
@@ -152,8 +155,13 @@ class Table:
             self.report(effect, effect.partitions)
         return written
 
-    def report(self, effect: WriteMarkers, partitions: Iterable[tuple[str, int]]) -> None:
-        self.do(on_markers_written(self.shard, effect, _set(partitions), self.now_ms))
+    def report(self, effect: WriteMarkers, partitions: Iterable[tuple[str, int]]) -> list[Any]:
+        """What the reporter hears: nothing, or the error of the log."""
+        heard: list[Any] = []
+        refused, written = heard.append, _set(partitions)
+        outcome = on_markers_written(self.shard, effect, written, refused, self.now_ms)
+        self.do(outcome, refused)
+        return heard
 
     def reloaded(self) -> Table:
         """Another coordinator loads the log."""

@@ -12,7 +12,7 @@ from moldau.broker.coordinator.transaction.state import (
     TRANSITIONS,
     State,
 )
-from moldau.errors.codes import ErrorCode
+from moldau.errors.codes import ErrorCode, KafkaError
 from tests.broker.coordinator.transaction.table import ID, TIMEOUT_MS, Table
 from tests.broker.coordinator.transaction.test_producers import A, B, at_epoch, refused
 
@@ -52,6 +52,21 @@ def test_a_transaction_of_an_older_client_keeps_its_epoch(commit: bool) -> None:
         at.end(producer, commit=commit, version=0)
         (markers,) = at.write_markers()
         assert (markers.producer_epoch, markers.transaction_version) == (0, 0)
+
+
+def test_the_reporter_hears_that_the_log_refused_the_completion() -> None:
+    at = Table()
+    producer = at.init()
+    at.add(producer, A)
+    at.end(producer, commit=True)
+    (markers,) = at.effects
+    error = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
+    at.rejections.append(error)
+    assert at.report(markers, {A}) == [error]
+    assert at.known().state is State.PREPARE_COMMIT
+    for _ in range(2):
+        assert at.report(markers, ()) == []
+        assert at.known().state is State.COMPLETE_COMMIT
 
 
 def test_markers_are_wanted_until_each_partition_has_one() -> None:

@@ -181,10 +181,15 @@ def markers_of(ending: Transaction) -> WriteMarkers:
 
 
 def on_markers_written(
-    transactions: Transactions, effect: WriteMarkers, written: Partitions, now_ms: int
+    transactions: Transactions,
+    effect: WriteMarkers,
+    written: Partitions,
+    refused: Ticket,
+    now_ms: int,
 ) -> Outcome:
-    """Note partitions that have the marker of `effect`. The last one completes the transaction. A
-    report about another transaction than the present one does nothing."""
+    """Note partitions that have the marker of `effect`. The last one completes the transaction. If
+    the log refuses that record, `refused` gets the error, and the report must be repeated. It gets
+    no other answer. A report about another transaction than the present one does nothing."""
     known = transactions.get(effect.transactional_id)
     if (
         known is None
@@ -194,7 +199,8 @@ def on_markers_written(
         return NOTHING
     if transactions.without_markers(known, written):
         return NOTHING
-    return transactions.stored(known.completed(transactions.world.wall_ms(now_ms)))
+    completed = transactions.stored(known.completed(transactions.world.wall_ms(now_ms)))
+    return completed._replace(on_failure=lambda error, failed_ms: answered(refused, error))
 
 
 def _answer(ended: Transaction) -> EndTxnResponse:

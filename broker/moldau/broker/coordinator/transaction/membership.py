@@ -33,10 +33,13 @@ class Joining(NamedTuple):
 def add_partitions(
     transactions: Transactions, joining: Joining, ticket: Ticket, now_ms: int
 ) -> Outcome:
-    """Add partitions to the client's transaction, and begin it if none is open."""
+    """Add partitions to the client's transaction, and begin it if none is open. Without partitions
+    nothing changes."""
     known = _of_producer(transactions, joining)
     partitions = joining.partitions
     done = results(partitions, ErrorCode.NONE)
+    if not partitions:
+        return answered(ticket, done)
     if known.state is State.ONGOING:
         if partitions <= known.partitions:
             return answered(ticket, done)
