@@ -62,8 +62,10 @@ class InputDeleted(StreamsError):
     def __init__(self, app: str, topics: Sequence[str]) -> None:
         super().__init__(
             f"app={app}: input topic {', '.join(topics)} was deleted while the app ran: create it "
-            "again, or take it out of the app, and start the app again"
+            "again and start the app, or take it out of the app and start it once with "
+            "--accept-changes (accept.topology.changes=true)"
         )
+        self.topics = tuple(topics)
 
 
 class StateError(StreamsError):

@@ -144,6 +144,13 @@ class Reports:
         for pattern, topics in found.items():
             LOG.info("streams: %s matches %s", pattern, ", ".join(topics))
 
+    def unmatched(self, topics: Sequence[str]) -> None:
+        """Report that topics of patterns are gone, and that the app goes on without them."""
+        LOG.warning(
+            "streams: topic %s was deleted: the app goes on with the topics that match now",
+            ", ".join(topics),
+        )
+
     def deleted(self, task: str) -> None:
         """Report that the stores of a task were deleted, because another worker has the task."""
         LOG.info("streams: task %s: another worker has it; its stores here were deleted", task)

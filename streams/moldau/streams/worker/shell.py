@@ -18,7 +18,6 @@ from typing import TYPE_CHECKING, Final
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
 from moldau.streams.plan.plan import Plan
-from moldau.streams.problems import InputDeleted
 from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.starting.shell import prepare
@@ -35,6 +34,7 @@ from moldau.streams.worker.door import (
     TopicPartition,
 )
 from moldau.streams.worker.global_tables import GlobalTables
+from moldau.streams.worker.inputs import GONE_S, LOOK_S, InputWatch
 from moldau.streams.worker.metrics import WorkerMetrics
 from moldau.streams.worker.queries import Queries
 from moldau.streams.worker.reports import Reports
@@ -59,7 +59,6 @@ _SLICES: Final = 10
 """At most this many slices of a task are processed before the others have their turn."""
 _RESTORE_POLL_S: Final = 0.1
 _LEARN_ENDS_S: Final = 0.5
-_LOOKS: Final = 5
 _TOPIC_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
 
@@ -102,8 +101,7 @@ class Worker:
             self._settings[rows.state_cleanup_delay_ms] / 1000,
         )
         self._topics: dict[str, TopicFacts] = {}
-        self._inputs: tuple[str, ...] = ()
-        self._are_inputs_doubted = False
+        self._watch = InputWatch(plan.app, ())
         self._commit_at = 0.0
         self._purge_at = 0.0
         self._learn_ends_at = 0.0
@@ -140,7 +138,10 @@ class Worker:
                     await self._turn()
                 except KafkaError as error:
                     if error.code in _TOPIC_GONE:
-                        await self._check_inputs()
+                        # Records of this turn may be lost, so no other turn follows.
+                        now = self._runtime.clock.monotonic()
+                        self._watch.doubt(now)
+                        await self._check_inputs(until=now + 2 * GONE_S)
                     raise
             await self._commit_all(self._of(TaskState.RUNNING))
 
@@ -153,7 +154,7 @@ class Worker:
             accepts_changes=self._settings[rows.accept_topology_changes],
         )
         self._topics = start.topics
-        self._inputs = start.layout.inputs()
+        self._watch = InputWatch(self._plan.app, start.layout.inputs())
         if self._plan.global_tables:
             await self._globals.start(
                 self._open_database, self._directory.of_globals(), self._topics
@@ -161,16 +162,14 @@ class Worker:
             await self._globals.restore(lambda: self._is_stopping)
         rebalance = Rebalance(self._assigned, self._revoked, self._lost)
         self.queries.widths = start.layout.counts
-        await self._door.subscribe(self._inputs, rebalance)
-        self._reports.started(self._inputs)
+        await self._door.subscribe(self._watch.inputs, rebalance)
+        self._reports.started(self._watch.inputs)
         self._schedule_commit()
 
     # One turn of the loop
 
     async def _turn(self) -> None:
-        if self._are_inputs_doubted:
-            self._are_inputs_doubted = False
-            await self._check_inputs()
+        await self._check_inputs()
         try:
             await self._poll_and_process()
         except StoreCorrupted as error:
@@ -193,16 +192,18 @@ class Worker:
             used = {str(task_id) for task_id in self.tasks}
             await self._gate.run(self._stale.clean, used, now, self._reports.deleted)
 
-    async def _check_inputs(self) -> None:
-        """Raise InputDeleted if an input is gone, which the group notices as a rebalance. A broker
-        that has just started may not know it yet, so it is asked again."""
-        for _ in range(_LOOKS):
-            there = await self._door.topics(self._inputs)
-            gone = [name for name in self._inputs if name not in there]
-            if not gone or self._is_stopping:
+    async def _check_inputs(self, until: float = 0.0) -> None:
+        """Look whether inputs are there if it is time to, and until a moment as long as they may be
+        gone. Raise InputDeleted if they are."""
+        while True:
+            now = self._runtime.clock.monotonic()
+            if self._watch.is_due(now):
+                there = await _there(self._door, self._watch.inputs)
+                now = self._runtime.clock.monotonic()
+                self._watch.on_look(there, now)
+            if self._is_stopping or not self._watch.is_doubted or now >= until:
                 return
             await asyncio.sleep(_RESTORE_POLL_S)
-        raise InputDeleted(self._plan.app, gone)
 
     async def _poll_and_process(self) -> None:
         is_restoring = bool(self._of(TaskState.RESTORING))
@@ -390,7 +391,7 @@ class Worker:
                 self._make, task_id, program, inputs, committed
             )
         self._share_cache()
-        self._are_inputs_doubted = True
+        self._watch.doubt(self._runtime.clock.monotonic())
         await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
         self._reports.assigned(self.tasks.values())
 
@@ -572,6 +573,15 @@ class Worker:
         for task in self.tasks.values():
             if where in task.inputs:
                 return task
+        return None
+
+
+async def _there(door: Door, topics: Sequence[str]) -> Mapping[str, TopicFacts] | None:
+    """Return those of the topics that exist; None if the cluster does not say at once."""
+    try:
+        async with asyncio.timeout(LOOK_S):
+            return await door.topics(topics)
+    except (KafkaError, TimeoutError):
         return None
 
 
