@@ -237,3 +237,79 @@ def test_a_row_without_its_key_is_left_to_records(database: TestDatabase) -> Non
     task.stop()
 
     assert written(database) == list(range(20))
+
+
+FAILS_ONCE = (
+    "CREATE SEQUENCE tries",
+    """
+    CREATE FUNCTION fail_once() RETURNS trigger LANGUAGE plpgsql AS $$
+    BEGIN
+        IF NEW.id = 30 AND nextval('tries') = 1 THEN
+            RAISE EXCEPTION 'busy' USING ERRCODE = '40001';
+        END IF;
+        RETURN NEW;
+    END $$
+    """,
+    "CREATE TRIGGER busy BEFORE INSERT ON orders FOR EACH ROW EXECUTE FUNCTION fail_once()",
+)
+"""Makes the first write of row 30 fail, with an error that a retry may solve."""
+
+
+@pytest.mark.databases("postgresql")
+@pytest.mark.parametrize("has_schema", [True, False])
+def test_a_retry_goes_on_after_the_last_batch_that_was_written(
+    database: TestDatabase, has_schema: bool
+) -> None:
+    database.run(TABLE.replace(" PRIMARY KEY", ""))
+    task = sink_task(database, **{"batch.size": "20"})
+    rows = orders()
+    if has_schema:
+        columns = part(rows)
+    else:
+        columns = plain(rows)
+        task.put(records_of(columns, 0, 1))  # a shape without a schema is known from records
+        database.run("DELETE FROM orders")
+    for statement in FAILS_ONCE:
+        database.run(statement)
+
+    with pytest.raises(RetriableError):
+        task.put_columns(columns)
+    assert written(database) == list(range(20))
+    count = task.put_columns(columns)
+    assert count == (COUNT if has_schema else 20)
+    task.put(records_of(columns, count, COUNT))
+    task.stop()
+
+    assert written(database) == list(range(COUNT))
+
+
+def records_of(part: SinkColumns, start: int, end: int) -> list[SinkRecord]:
+    """Some of these records, as the worker makes them for `put`."""
+    names = list(ORDER.positions)
+    found = []
+    for offset in range(start, end):
+        row = [column[offset] for column in part.value.columns]
+        value = dict(zip(names, row, strict=True))
+        made = Struct.of_row(ORDER, row) if part.value.schema else value
+        found.append(SinkRecord(TOPIC, 0, None, None, part.value.schema, made, offset))
+    return found
+
+
+@pytest.mark.databases("postgresql")
+def test_a_retry_of_records_goes_on_after_the_last_batch_that_was_written(
+    database: TestDatabase,
+) -> None:
+    database.run(TABLE.replace(" PRIMARY KEY", ""))
+    for statement in FAILS_ONCE:
+        database.run(statement)
+    task = sink_task(database, **{"batch.size": "20"})
+    records = records_of(part(orders()), 0, COUNT)
+
+    with pytest.raises(RetriableError):
+        task.put(records)
+    assert written(database) == list(range(20))
+    task.put(records)
+    task.put(records_of(part(orders()), 0, 1))  # the next call begins anew
+    task.stop()
+
+    assert written(database) == sorted([*range(COUNT), 0])

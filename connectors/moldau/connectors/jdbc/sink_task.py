@@ -1,6 +1,7 @@
 """The task of the JDBC sink: records become rows, in transactions of `batch.size` records.
 
-A temporary error rolls back and requests the same records again. A value that the database rejects
+A temporary error rolls back and requests the same records again; the transactions before it are not
+repeated. A value that the database rejects
 is found by halving the batch: the good halves are written, the bad record is reported (or fails the
 task, with its topic, partition and offset). With exactly.once the offsets are written in the same
 transactions, and the offsets committed to Kafka follow them.
@@ -9,6 +10,7 @@ transactions, and the offsets committed to Kafka follow them.
 from __future__ import annotations
 
 import logging
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
@@ -77,6 +79,10 @@ class JdbcSinkTask(ColumnSinkTask):
         self._prepared: dict[Shape, Prepared] = {}
         self._version = 0
         self._retries = config.max_retries
+        self._progress: dict[TopicPartition, int] = {}
+        """The offsets after what an unfinished call has written: a retry goes on there."""
+        self._written: list[list[SinkRecord]] = []
+        """What the current call of `put` has written."""
         if config.exactly_once:
             self._offsets = StoredOffsets(self._database, props.get("name", "connector"))
         self._database.connection()
@@ -93,6 +99,8 @@ class JdbcSinkTask(ColumnSinkTask):
                 self.context.offset(stored)
 
     def close(self, partitions: Collection[TopicPartition]) -> None:
+        for partition in partitions:
+            self._progress.pop(partition, None)
         if self._offsets is not None:
             self._offsets.close(partitions)
 
@@ -134,6 +142,7 @@ class JdbcSinkTask(ColumnSinkTask):
             self._offsets.stored(behind)
 
     def on_log_began_anew(self, partition: TopicPartition, offset: int, expected: int) -> None:
+        self._progress.pop(partition, None)
         if self._offsets is not None:
             raise ConnectError(
                 f"{partition.topic}-{partition.partition} begins anew at offset {offset}, the "
@@ -155,17 +164,24 @@ class JdbcSinkTask(ColumnSinkTask):
             found = write()
         except RetriableError as error:
             self._structure.forget()
+            for records in self._written:
+                self._progress.update(_next_offsets(records))
+            self._written.clear()
             if self._retries <= 0:
                 raise ConnectError(f"{error} (max.retries={self._config.max_retries})") from error
             self._retries -= 1
             self.context.timeout(self._config.retry_backoff_ms)
             raise
         self._retries = self._config.max_retries
+        self._progress.clear()
+        self._written.clear()
         return found
 
     def _put(self, records: list[SinkRecord]) -> None:
         if self._offsets is not None:
             records = [record for record in records if not self._is_stored(record)]
+        if self._progress:
+            records = [record for record in records if not self._is_written(record)]
         size = self._config.batch_size
         for start in range(0, len(records), size):
             batch = records[start : start + size]
@@ -176,6 +192,9 @@ class JdbcSinkTask(ColumnSinkTask):
         assert self._offsets is not None
         stored = self._offsets.next_of(_partition(record))
         return stored is not None and record.original_offset < stored
+
+    def _is_written(self, record: SinkRecord) -> bool:
+        return record.original_offset < self._progress.get(_partition(record), 0)
 
     # --- records to rows ----------------------------------------------------------------------
 
@@ -291,23 +310,25 @@ class JdbcSinkTask(ColumnSinkTask):
             return False
         if self._offsets is not None:
             self._offsets.stored(offsets)
+        self._written.append(records)
         prepared.tries_left = COLUMN_TRIES
         return True
 
     def _put_columns(self, part: SinkColumns) -> int:
         """Write records that came as columns. Return how many of the first ones are written."""
+        where, size = TopicPartition(part.topic, part.partition), self._config.batch_size
+        begin = bisect_left(part.offsets, self._progress.get(where, 0))
         shape = self._shape_of_part(part)
         if shape is None:
-            return 0
+            return begin
         prepared = self._prepared[shape]
         columns = columns_of_part(part, shape, prepared)
         if not columns:
-            return 0
-        where, size = TopicPartition(part.topic, part.partition), self._config.batch_size
-        for start in range(0, len(part), size):
+            return begin
+        for start in range(begin, len(part), size):
             end = min(start + size, len(part))
             batch = columns if end - start == len(part) else [each[start:end] for each in columns]
-            offsets = {} if self._offsets is None else {where: part.offsets[end - 1] + 1}
+            offsets = {where: part.offsets[end - 1] + 1}
             try:
                 if self._is_keyed:
                     batch = last_rows(batch, len(shape.key))
@@ -315,6 +336,7 @@ class JdbcSinkTask(ColumnSinkTask):
             except (PoisonError, UnsortableError):
                 self._writer.forget()
                 return start
+            self._progress.update(offsets)
         return len(part)
 
     def _transact_batch(
@@ -393,6 +415,7 @@ class JdbcSinkTask(ColumnSinkTask):
         stored = self._offsets is not None
         offsets = _next_offsets([entry[0] for entry in entries]) if stored else {}
         if not changes and not offsets:
+            self._written.append([entry[0] for entry in entries])
             return
         with self._database.transaction() as connection:
             for target, of_target in changes.items():
@@ -402,6 +425,7 @@ class JdbcSinkTask(ColumnSinkTask):
                 self._offsets.store(connection, offsets)
         if self._offsets is not None:
             self._offsets.stored(offsets)
+        self._written.append([entry[0] for entry in entries])
 
     def _steps(self, changes: list[Change]) -> list[Step]:
         return last_of_each_key(changes) if self._is_keyed else plain(changes)
