@@ -256,8 +256,10 @@ class SinkRunner(TaskRunner):
         if self._pending:
             wait_s = min(wait_s, max(0.0, (self._again_ms - now_ms) / 1000))
         if self._takes_values or self._column_tries > 0:
-            for columns in self.consumer.poll_batches(wait_s, max_records=self._values_max):
-                self._take_columns(columns)
+            polled = self.consumer.poll_batches(wait_s, max_records=self._values_max)
+            taken = [self._take_columns(columns) for columns in polled]
+            if not all(taken):
+                self._column_tries -= 1
         else:
             for part in self.consumer.poll(wait_s):
                 self._take(part)
@@ -292,18 +294,19 @@ class SinkRunner(TaskRunner):
             self._convert(part, part.records)
             self._reach(part, len(part.records))
 
-    def _take_columns(self, part: PartitionColumns) -> None:
-        """Convert the polled columns of one partition as a whole; if that fails, to records."""
+    def _take_columns(self, part: PartitionColumns) -> bool:
+        """Convert the polled columns of one partition as a whole; if that fails, to records, and
+        return False."""
         if not self._begins(part, part.first_offset):
-            return
+            return True
         found = None if self._pending.records else self._converted(part)
         if found is not None:
             self._pending.columns.append((part, found))
         else:
-            self._column_tries -= 1
             for each in (*self._pending.take_columns(), part):
                 self._convert(each, each.records())
         self._reach(part, len(part))
+        return found is not None
 
     def _converted(self, part: PartitionColumns) -> list[Any] | SinkColumns | None:
         chain = self._parts.chain
@@ -360,14 +363,16 @@ class SinkRunner(TaskRunner):
         if self._pending and self.now_ms() < self._again_ms:
             return
         self._context.timeout_ms = _START
-        count = len(self._pending)
+        count = left = len(self._pending)
         if count and not self.told.get("sink-record-lag"):
             self.tell_metrics(is_due=True)  # the put may block: show the lag before it
         try:
             if self._pending.columns and self._takes_values:
                 cast(ValueSinkTask, self._task).put_values(self._pending.values())
             elif self._pending.columns:
-                self._put_columns(cast(ColumnSinkTask, self._task))
+                left = self._put_columns(cast(ColumnSinkTask, self._task))
+                if self._pending.columns:
+                    return  # the task is stopping
             else:
                 self._task.put(self._pending.records)
         except RetriableError as error:
@@ -378,7 +383,7 @@ class SinkRunner(TaskRunner):
             raise as_task_failure(failure) from error
         if count:
             self._counts["put_batches"] += 1
-            self._counts["send"] += count
+            self._counts["send"] += left
         self._pending.clear()
         self._done.update(self._reached)
         self._reached = {}
@@ -387,21 +392,29 @@ class SinkRunner(TaskRunner):
         if count:
             self._tell_well()
 
-    def _put_columns(self, task: ColumnSinkTask) -> None:
-        """Put the pending columns. If some cannot be put, put the records from there on."""
+    def _put_columns(self, task: ColumnSinkTask) -> int:
+        """Put the pending columns, until the task is stopping: each part that is written is done.
+        If some cannot be put, put the records from there on. Return how many `put` got."""
         columns = self._pending.columns
-        while columns:
+        while columns and not self.link.is_stopping:
             part, found = columns[0]
             assert isinstance(found, SinkColumns)
             written = task.put_columns(found)
+            where = TopicPartition(part.topic, part.partition)
+            self._counts["send"] += written
             if written < len(part):
                 self._column_tries -= 1
+                if written:
+                    self._done[where] = found.offsets[written]
                 for each in self._pending.take_columns():
                     self._convert(each, each.records()[written if each is part else 0 :])
+                count = len(self._pending.records)
                 task.put(self._pending.records)
-                return
+                return count
+            self._done[where] = part.next_offset
             self._column_tries = COLUMN_TRIES
             del columns[0]
+        return 0
 
     def _hold(self, error: Exception) -> None:
         asked_ms = self._context.timeout_ms
