@@ -148,7 +148,14 @@ class Client:
             added = await self.at.ask(request, AddOffsetsToTxnResponse, 3)
             if added.error_code:
                 return added.error_code
-        commit = TxnOffsetCommitRequest(
+        commit = self.offsets(offset, generation, member)
+        answer = await self.at.ask(commit, TxnOffsetCommitResponse, 5 if self.is_new else 3)
+        return answer.topics[0].partitions[0].error_code
+
+    def offsets(
+        self, offset: int, generation: int = -1, member: str = ""
+    ) -> TxnOffsetCommitRequest:
+        return TxnOffsetCommitRequest(
             transactional_id=ID,
             group_id="g",
             producer_id=self.producer.id,
@@ -166,8 +173,6 @@ class Client:
                 )
             ],
         )
-        answer = await self.at.ask(commit, TxnOffsetCommitResponse, 5 if self.is_new else 3)
-        return answer.topics[0].partitions[0].error_code
 
 
 async def begin(at: Serving, version: int = NEW, levels: int = 2) -> Client:
@@ -372,14 +377,71 @@ async def test_a_completion_that_the_log_refuses_is_reported_again(at: Serving) 
     assert set((await client.send(("t", 1))).values()) == {0}
 
 
-def lack_replicas(at: Serving, name: str) -> None:
-    """A partition refuses to be written to by its coordinator, until `at.lead(name)`."""
+def lack_replicas(at: Serving, name: str, isr: tuple[int, ...] = (1,)) -> None:
+    """Until `at.lead(name)`, a partition refuses to be written to by its coordinator. If node 2 is
+    in sync, it is written to, but nothing is committed."""
     known = at.partition(name)
-    leadership = Leadership(
-        name, 0, known.topic_id, known.leader_epoch, (1,), (1, 2), None, is_new=False
-    )
+    leadership = Leadership(name, 0, known.topic_id, known.leader_epoch, isr, (1, 2))
     config = topic_config(at.node.topic_settings(name))
     at.replicas.lead(leadership, replace(config, min_insync_replicas=2))
+
+
+@BOTH
+def test_a_marker_that_overtakes_a_confirmation_ends_no_later_commit(version: int) -> None:
+    """Otherwise the offsets would open a transaction that no marker ends."""
+
+    @serving()
+    async def scenario(at: Serving) -> None:
+        client = await begin(at, version)
+        assert await client.commit_offset(5) == 0
+        assert await client.end(commit=True) == 0
+        if version == OLD:
+            assert await client.commit_offset(6) == 0
+            assert await mark(at, *client.producer, topic=OFFSETS, version=0) == 0
+        lack_replicas(at, STATE, (1, 2))
+        other = InitProducerIdRequest(transactional_id="other", transaction_timeout_ms=60_000)
+        at.send(other, 5)
+        sent = at.send(client.offsets(7), 5 if version == NEW else 3)
+        assert not sent.answers
+        assert await mark(at, *client.producer, topic=OFFSETS, version=0) == 0
+        at.lead(STATE)
+        await sent.answered.wait()
+        (answer,) = sent.answers
+        assert isinstance(answer, TxnOffsetCommitResponse)
+        code = answer.topics[0].partitions[0].error_code
+        again = ErrorCode.CONCURRENT_TRANSACTIONS
+        assert code == (again if version == NEW else ErrorCode.COORDINATOR_LOAD_IN_PROGRESS)
+        log = at.partition(OFFSETS)
+        assert log.last_stable_offset == log.log_end_offset
+
+    scenario()
+
+
+@serving()
+async def test_partitions_of_a_topic_that_the_coordinator_does_not_know_wait(at: Serving) -> None:
+    """Its metadata may be behind that of the broker that asks for them."""
+    client = await begin(at)
+
+    async def codes() -> set[int]:
+        asked = AddPartitionsToTxnTransaction(
+            transactional_id=ID,
+            producer_id=client.producer.id,
+            producer_epoch=client.producer.epoch,
+            topics=[
+                AddPartitionsToTxnTopic(name="t", partitions=[0]),
+                AddPartitionsToTxnTopic(name="new", partitions=[0]),
+            ],
+        )
+        request = AddPartitionsToTxnRequest(transactions=[asked])
+        answer = await at.ask(request, AddPartitionsToTxnResponse, 5)
+        (result,) = answer.results_by_transaction
+        rows = [row for each in result.topic_results for row in each.results_by_partition]
+        return {row.partition_error_code for row in rows}
+
+    assert await codes() == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    assert await described(at) == "Empty"
+    at.create("new")
+    assert await codes() == {0}
 
 
 @BOTH
@@ -430,13 +492,20 @@ async def test_a_marker_for_an_older_epoch_harms_no_newer_transaction(at: Servin
     assert await client.send(("t", 0)) == {("t", 0): 0}
 
 
-async def mark(at: Serving, producer_id: int, epoch: int, index: int = 0, topic: str = "t") -> int:
+async def mark(
+    at: Serving,
+    producer_id: int,
+    epoch: int,
+    index: int = 0,
+    topic: str = "t",
+    version: int = 2,
+) -> int:
     marker = WritableTxnMarker(
         producer_id=producer_id,
         producer_epoch=epoch,
         transaction_result=False,
         coordinator_epoch=0,
-        transaction_version=2,
+        transaction_version=version,
         topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
     )
     request = WriteTxnMarkersRequest(markers=[marker])

@@ -52,7 +52,11 @@ def submit(
     *,
     verify_only: bool,
 ) -> None:
-    """Let the coordinator on this node decide. An error becomes that of each partition."""
+    """Let the coordinator on this node decide. An error becomes that of each partition.
+
+    No partition joins whose topic this node does not know (yet): when the transaction ends, it
+    would count as deleted, and get no marker.
+    """
 
     def answer(response: Response | KafkaError) -> None:
         if isinstance(response, KafkaError):
@@ -68,6 +72,9 @@ def submit(
             answer,
             "verify",
         )
+        return
+    if any(node.image.topics.by_name(each.topic) is None for each in joining.partitions):
+        answer(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return
     coordinator.submit(
         joining.transactional_id,

@@ -1,7 +1,9 @@
 """TxnOffsetCommit: offsets that become visible when the transaction commits.
 
 The partition of the group's offsets must be in the transaction. A client of transaction version 2
-leaves that to the broker; an older client has sent AddOffsetsToTxn, which is verified.
+leaves that to the broker; an older client has sent AddOffsetsToTxn, which is verified. As in
+Produce, a confirmation counts only while the partition has seen nothing of the producer since the
+question: a marker may have ended the transaction since.
 """
 
 from __future__ import annotations
@@ -81,10 +83,15 @@ def serve(node: Node, request: ApiRequest) -> None:
         commit()
         return
 
+    seen = _entry(node, place, producer)
+
     def on_codes(codes: Codes) -> None:
         code = ErrorCode(codes.get(place, ErrorCode.COORDINATOR_NOT_AVAILABLE))
         if code is ErrorCode.NONE:
-            commit()
+            if _is_joined(node, place, producer) or _entry(node, place, producer) is seen:
+                commit()
+            else:
+                answer(KafkaError(_again(version)))
         else:
             answer(KafkaError(_code_for(code, version)))
 
@@ -97,6 +104,21 @@ def _is_joined(node: Node, place: TopicPartition, producer: Producer) -> bool:
         return is_open(node.replicas.partition(*place), producer)
     except KafkaError:
         return False  # the coordinator's shard refuses it
+
+
+def _entry(node: Node, place: TopicPartition, producer: Producer) -> object:
+    """Return what the partition knows of the producer. Each change makes another object."""
+    try:
+        return node.replicas.partition(*place).log.producers.entries.get(producer.id)
+    except KafkaError:
+        return None
+
+
+def _again(version: int) -> ErrorCode:
+    """Return the code after which the client sends the request again."""
+    if version >= _BUMPS_SINCE:
+        return ErrorCode.CONCURRENT_TRANSACTIONS
+    return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
 
 
 def _code_for(code: ErrorCode, version: int) -> ErrorCode:
