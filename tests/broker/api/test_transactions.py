@@ -653,6 +653,20 @@ async def test_the_next_transaction_begins_while_the_last_one_ends(at: Serving) 
     assert kinds(at)[-1] == "1"
 
 
+@serving()
+async def test_the_second_of_two_requests_is_not_taken_first(at: Serving) -> None:
+    """The first one may still wait for the end of the transaction before."""
+    client = await begin(at)
+    place = ("t", 0)
+    first, second = client.batch(place), client.batch(place)
+    refused = await client.produce({place: second})
+    assert refused == {place: ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER}
+    for each in (first, second):
+        assert await client.produce({place: each}) == {place: 0}
+    assert await client.end(commit=True) == 0
+    assert kinds(at) == ["1", "1", "marker 1"]
+
+
 def _codes(sent: Sent) -> set[int]:
     (answer,) = sent.answers
     assert isinstance(answer, ProduceResponse)

@@ -7,6 +7,8 @@ Invariants:
 - A confirmation counts only while the partition has seen nothing of the producer since the
   question. Otherwise this could happen: 1. the coordinator confirms, 2. it aborts the transaction,
   3. its marker comes, 4. the records are taken, and no further marker ends them.
+- The first records of a producer in a partition, by a client of version 2, begin with sequence 0.
+  Of two requests that a client sends at once, the later one can be confirmed first.
 - A partition is asked about once for the start of a transaction, not for each batch.
 """
 
@@ -36,6 +38,8 @@ _BUMPS_SINCE: Final = 12
 """The version of Produce with which clients of transaction version 2 begin."""
 _ABORTABLE_SINCE: Final = 11
 _producer = Struct(">qh").unpack_from
+_sequence = Struct(">10xi").unpack_from
+"""Reads the first sequence, which follows the producer."""
 _LATER: Final = frozenset(
     (
         ErrorCode.CONCURRENT_TRANSACTIONS,
@@ -136,7 +140,15 @@ def check_transaction(
     place = TopicPartition(partition.topic, partition.index)
     code = ErrorCode(confirmed.codes.get(place, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     if code is ErrorCode.NONE:
-        if partition.log.producers.entries.get(producer.id) is confirmed.seen.get(place):
+        entry = partition.log.producers.entries.get(producer.id)
+        if entry is confirmed.seen.get(place):
+            (sequence,) = _sequence(records, PRODUCER_AT)
+            if entry is None and sequence and version >= _BUMPS_SINCE:
+                raise KafkaError(
+                    ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
+                    "the first records of a producer begin with sequence 0",
+                    sequence=sequence,
+                )
             return
         code = ErrorCode.CONCURRENT_TRANSACTIONS
     raise _refusal(code, version)
