@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from moldau.client import Admin
+from moldau.client import Admin, NewTopic, TopicPartition
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
 from moldau.streams import Streams
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import InputDeleted, MissingTopics, StreamsError, TopologyChanged
 from moldau.streams.running import make_task, task_settings
+from moldau.streams.worker.door import Door
 from moldau.streams.worker.settings import app_settings
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.running import Cluster
@@ -123,6 +124,40 @@ def test_what_is_only_new_is_no_change(strict_broker: SyncEmbeddedBroker, tmp_pa
 
         text = await refused(counts(cluster, counted("grown"), tmp_path, "c"), TopologyChanged)
         assert "gone: store largest" in text
+
+    play(strict_broker, scenario)
+
+
+def test_a_topic_that_cannot_keep_the_topology_only_warns(
+    strict_broker: SyncEmbeddedBroker, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.make("full-lines", "full-out")
+        async with Admin(bootstrap_servers=cluster.servers) as admin:
+            kept = NewTopic("full-moldau-topology", 1, 1, {"max.message.bytes": "80"})
+            await admin.create_topic(kept)
+        await counts(cluster, counted("full"), tmp_path, "a")
+
+    play(strict_broker, scenario)
+    assert "topic full-moldau-topology cannot be used: MESSAGE_TOO_LARGE" in caplog.text
+
+
+def test_a_stop_ends_the_reading_of_the_kept_topology(
+    strict_broker: SyncEmbeddedBroker,
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.make("halted-moldau-topology", partitions=1)
+        await cluster.write("halted-moldau-topology", "before")
+        await cluster.write("halted-moldau-topology", "now")
+        given = app_settings({"bootstrap.servers": cluster.servers})
+        door = Door(given, "halted", "halted-0", cluster.runtime)
+        where = TopicPartition("halted-moldau-topology", 0)
+        await door.start()
+        try:
+            assert await door.last_value(where, lambda: True) is None
+            assert await door.last_value(where, lambda: False) == b"now"
+        finally:
+            await door.aclose()
 
     play(strict_broker, scenario)
 

@@ -12,7 +12,6 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.client import KafkaError, TopicPartition
-from moldau.errors.codes import ErrorCode
 from moldau.streams.plan.layout import Layout, laid_out
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.topics import topology_topic
@@ -24,10 +23,8 @@ from moldau.streams.worker.reports import Reports
 _APPEAR_POLL_S: Final = 0.1
 _OUTPUT_WAIT_S: Final = 3.0
 """How long a broker that creates topics by itself has for a missing output."""
-_NOT_ALLOWED: Final = (
-    ErrorCode.TOPIC_AUTHORIZATION_FAILED,
-    ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-)
+_KEPT_WAIT_S: Final = 30.0
+"""How long the start waits for the kept topology, and for the topic that keeps it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +46,7 @@ async def prepare(
     """Lay the app out, and make its topics. Raise TopologyError if it cannot run here."""
     there = await door.topics(plan.topics())
     layout = laid_out(plan, {name: facts.partitions for name, facts in there.items()})
-    now, kept = Topology.of(plan), _Kept(plan.app, door, reports)
+    now, kept = Topology.of(plan), _Kept(plan.app, door, reports, is_stopping)
     before = await kept.read()
     if not accepts_changes:
         check_changes(plan.app, before, now)
@@ -57,8 +54,8 @@ async def prepare(
     own = [each for each in layout.internal if each.name != kept.topic]
     await door.make([each for each in own if each.name not in there])
     topics = there | await _appeared(door, [each.name for each in own], is_stopping)
-    if before != now:
-        await kept.write(layout, now, is_stopping)
+    if before != now and not is_stopping():
+        await kept.write(layout, now)
     return Start(layout, topics)
 
 
@@ -91,36 +88,45 @@ async def _appeared(
 
 
 class _Kept:
-    """The topology in the app's topic. A worker that may not use the topic does without."""
+    """The topology in the app's topic. It only warns of mistakes, so a worker that cannot use the
+    topic does without."""
 
-    def __init__(self, app: str, door: Door, reports: Reports) -> None:
+    def __init__(
+        self, app: str, door: Door, reports: Reports, is_stopping: Callable[[], bool]
+    ) -> None:
         self.topic = topology_topic(app)
         self._door = door
         self._reports = reports
+        self._is_stopping = is_stopping
         self._is_refused = False
 
     async def read(self) -> Topology | None:
         try:
-            if not await self._door.topics([self.topic]):
-                return None
-            return Topology.decoded(await self._door.last_value(TopicPartition(self.topic, 0)))
-        except KafkaError as error:
+            async with asyncio.timeout(_KEPT_WAIT_S):
+                if not await self._door.topics([self.topic]):
+                    return None
+                where = TopicPartition(self.topic, 0)
+                return Topology.decoded(await self._door.last_value(where, self._is_stopping))
+        except (KafkaError, TimeoutError) as error:
             self._refuse(error)
             return None
 
-    async def write(self, layout: Layout, now: Topology, is_stopping: Callable[[], bool]) -> None:
+    async def write(self, layout: Layout, now: Topology) -> None:
         if self._is_refused:
             return
         try:
-            if not await self._door.topics([self.topic]):
-                await self._door.make([each for each in layout.internal if each.name == self.topic])
-                await _appeared(self._door, [self.topic], is_stopping)
+            async with asyncio.timeout(_KEPT_WAIT_S):
+                await self._make(layout)
             await self._door.producer.send_and_wait(self.topic, now.encoded(), key=KEY, partition=0)
-        except KafkaError as error:
+        except (KafkaError, TimeoutError) as error:
             self._refuse(error)
 
-    def _refuse(self, error: KafkaError) -> None:
-        if error.code not in _NOT_ALLOWED:
-            raise error
+    async def _make(self, layout: Layout) -> None:
+        if not await self._door.topics([self.topic]):
+            await self._door.make([each for each in layout.internal if each.name == self.topic])
+            await _appeared(self._door, [self.topic], self._is_stopping)
+
+    def _refuse(self, error: KafkaError | TimeoutError) -> None:
         self._is_refused = True
-        self._reports.topology_not_kept(self.topic, str(error))
+        reason = f"no answer within {_KEPT_WAIT_S:g} s" if not str(error) else str(error)
+        self._reports.topology_not_kept(self.topic, reason)

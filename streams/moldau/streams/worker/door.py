@@ -233,18 +233,23 @@ class Door:
         ends = await self.consumer.end_offsets(partitions)
         return {where: (begins[where], ends[where]) for where in ends}
 
-    async def last_value(self, where: TopicPartition) -> bytes | None:
-        """Return the value of the last record of a partition; None if there is none."""
+    async def last_value(
+        self, where: TopicPartition, is_stopping: Callable[[], bool]
+    ) -> bytes | None:
+        """Return the value of the last record of a partition; None if there is none, or if the
+        worker stops meanwhile."""
         begin, end = (await self.ends([where]))[where]
         if begin >= end:
             return None
         value = None
-        await self.changelogs.read_from({where: begin})
-        while self.changelogs.position(where) < end:
-            for fetched in await self.changelogs.read(_READ_S):
-                value = fetched.chunk.values[-1]
-        await self.changelogs.aclose()
-        return value
+        try:
+            await self.changelogs.read_from({where: begin})
+            while self.changelogs.position(where) < end and not is_stopping():
+                for fetched in await self.changelogs.read(_READ_S):
+                    value = fetched.chunk.values[-1]
+        finally:
+            await self.changelogs.aclose()
+        return None if is_stopping() else value
 
     async def purge(self, before: Mapping[TopicPartition, int]) -> None:
         """Delete the records below these offsets, if the partition's leader answers."""
