@@ -2,14 +2,16 @@
 
 An app that starts is compared with what it was before. If something is gone, the app would leave
 state behind without a word: a renamed store starts empty, and another app with the same name would
-take over the offsets of this one. What is only new is an ordinary change.
+take over the offsets of this one. What is only new is an ordinary change: then the earlier topology
+is kept too, so that workers of the earlier version may start again: in a rolling upgrade, or to go
+back.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from moldau.streams.plan import operations as op
@@ -18,17 +20,23 @@ from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import TopologyChanged
 
 _FORM: Final = 1
+_FORMER_MAX: Final = 10
+_NAMES: Final = ("inputs", "stores", "repartitions")
 KEY: Final = b"topology"
 CONFIGS: Final[Mapping[str, str]] = {"cleanup.policy": "compact"}
 
 
 @dataclass(frozen=True, slots=True)
 class Topology:
-    """What an app would leave behind if it were gone: names, each list in order."""
+    """What an app would leave behind if it were gone: names, each list in order.
+
+    `former` are the topologies that this one has added to, the newest first.
+    """
 
     inputs: tuple[str, ...]
     stores: tuple[str, ...]
     repartitions: tuple[str, ...]
+    former: tuple[Topology, ...] = field(default=(), compare=False)
 
     @classmethod
     def of(cls, plan: Plan) -> Topology:
@@ -46,13 +54,11 @@ class Topology:
 
     def encoded(self) -> bytes:
         """Return the topology as JSON."""
-        fields = {
-            "form": _FORM,
-            "inputs": self.inputs,
-            "stores": self.stores,
-            "repartitions": self.repartitions,
-        }
-        return json.dumps(fields).encode()
+        former = [each._fields() for each in self.former]
+        return json.dumps({"form": _FORM, **self._fields(), "former": former}).encode()
+
+    def _fields(self) -> dict[str, tuple[str, ...]]:
+        return {name: getattr(self, name) for name in _NAMES}
 
     @classmethod
     def decoded(cls, data: bytes | None) -> Topology | None:
@@ -63,14 +69,30 @@ class Topology:
             return None
         if not isinstance(found, dict) or found.get("form") != _FORM:
             return None
-        return cls(*(tuple(found[name]) for name in ("inputs", "stores", "repartitions")))
+        former = tuple(_topology(each) for each in found.get("former", ()))
+        return replace(_topology(found), former=former)
 
 
-def check_changes(app: str, before: Topology | None, now: Topology) -> None:
-    """Raise TopologyChanged if something of the topology before is gone."""
-    if before is None or not _named(before, now):
-        return
-    raise TopologyChanged(app, _named(before, now), _named(now, before))
+def _topology(found: Mapping[str, Sequence[str]]) -> Topology:
+    inputs, stores, repartitions = (tuple(found[name]) for name in _NAMES)
+    return Topology(inputs, stores, repartitions)
+
+
+def to_keep(
+    app: str, before: Topology | None, now: Topology, *, accepts_changes: bool
+) -> Topology | None:
+    """Return what to keep from now on, None for what is kept already. Raise TopologyChanged if
+    something of the topology before is gone, and neither accepted nor a return to a former one."""
+    if before is None:
+        return now
+    if now == before or now in before.former:
+        return None
+    if not (gone := _named(before, now)):
+        former = (replace(before, former=()), *before.former)
+        return replace(now, former=former[:_FORMER_MAX])
+    if not accepts_changes:
+        raise TopologyChanged(app, gone, _named(now, before))
+    return now
 
 
 def _named(one: Topology, other: Topology) -> list[str]:

@@ -1,7 +1,7 @@
 """The start of a worker: the app is laid out on the cluster's topics, and its own ones are made.
 
 Invariants: nothing is made for an app that is refused; a worker that begins to read finds all
-internal topics; the kept topology is that of the workers that started last.
+internal topics; the kept topology is the newest one, which a worker of a former one leaves alone.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from moldau.client import KafkaError, TopicPartition
 from moldau.streams.plan.layout import Layout, laid_out
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.topics import topology_topic
-from moldau.streams.plan.topology import KEY, Topology, check_changes
+from moldau.streams.plan.topology import KEY, Topology, to_keep
 from moldau.streams.problems import MissingTopics
 from moldau.streams.worker.door import Door, TopicFacts
 from moldau.streams.worker.reports import Reports
@@ -47,15 +47,13 @@ async def prepare(
     there = await door.topics(plan.topics())
     layout = laid_out(plan, {name: facts.partitions for name, facts in there.items()})
     now, kept = Topology.of(plan), _Kept(plan.app, door, reports, is_stopping)
-    before = await kept.read()
-    if not accepts_changes:
-        check_changes(plan.app, before, now)
+    following = to_keep(plan.app, await kept.read(), now, accepts_changes=accepts_changes)
     await require_outputs(plan.app, door, reports, [n for n in layout.outputs if n not in there])
     own = [each for each in layout.internal if each.name != kept.topic]
     await door.make([each for each in own if each.name not in there])
     topics = there | await _appeared(door, [each.name for each in own], is_stopping)
-    if before != now and not is_stopping():
-        await kept.write(layout, now)
+    if following is not None and not is_stopping():
+        await kept.write(layout, following)
     return Start(layout, topics)
 
 
