@@ -220,6 +220,9 @@ def test_reading_ends_before_the_place_of_to(shell: Shell) -> None:
         (("--from", "2", "--to", "1"), ""),
         (("--to", "-1h"), "1000\n2000\n3000\n"),
         (("--to", "7"), "1000\n2000\n3000\n"),
+        (("--last", "1", "--to", "2"), "2000\n"),
+        (("--last", "9", "--to", "@2001"), "1000\n2000\n"),
+        (("--last", "2", "--to", "7"), "2000\n3000\n"),
     ):
         assert shell.good("consume", "until", *words).out == out
     for more in (("--follow",), ("--group", "g")):

@@ -61,6 +61,7 @@ class AssignedReading:
         client, place = self._client, self._place
         found = await client.offsets(dict.fromkeys(led, LATEST))
         ends = {each: found[each].offset for each in led}
+        stops = await self._before_until(ends)
         if place.timestamp_ms is not None:
             await self._seek_to_time(place.timestamp_ms, led, ends)
         elif self._last is None and not place.is_end and place.offset is None:
@@ -68,9 +69,13 @@ class AssignedReading:
         else:
             starts = await client.offsets(dict.fromkeys(led, EARLIEST))
             for each in led:
-                first = self._first(each, starts[each].offset, ends[each])
+                start, end, last = starts[each].offset, ends[each], self._last
+                if last is None:
+                    first = self._first(each, start, end)
+                else:
+                    first = max(start, stops[each] - last)
                 client.seek(each, first)
-        self._ends |= await self._before_until(ends)
+        self._ends |= stops
         client.resume(led)
 
     async def _seek_to_time(
@@ -112,8 +117,6 @@ class AssignedReading:
         """Return the first offset to read, within the log. If the user gave an offset outside of
         the log, add a note that says where the log begins or ends."""
         offset = self._place.offset
-        if self._last is not None:
-            return max(start, end - self._last)
         if offset is None:
             return end
         if offset < start:
