@@ -503,3 +503,47 @@ def test_what_is_made_again_before_a_position_is_reset_is_read_whole() -> None:
         (log,) = world.cluster.add_topic("t", [1])
         fill(log, 20)
         assert world.run_client(main) == list(range(30))
+
+
+def test_without_a_group_a_deleted_topic_of_a_pattern_is_given_up() -> None:
+    """The other topics are read on, and one that is made again is read like a new one."""
+
+    async def main(runtime: Runtime) -> None:
+        options = {"auto_offset_reset": "earliest", "metadata_max_age_ms": 500}
+        async with consumer(runtime, **options) as reader:
+            await reader.subscribe(pattern="t|u")
+            await read_all(reader, 20)
+            delete(world)
+            async with asyncio.timeout(30.0):
+                while T0 in reader.assignment:
+                    assert await reader.poll(0.2) == []
+            fill(other, 10)
+            await read_all(reader, 10)
+            make_again(world, 1, 10)
+            await reader._cluster.refresh()
+            await read_all(reader, 10)
+            assert sorted(reader.assignment) == [T0, ("u", 0)]
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        (other,) = world.cluster.add_topic("u", [1])
+        fill(other, 10)
+        world.run_client(main)
+
+
+def test_a_topic_of_a_pattern_that_one_answer_leaves_out_is_kept() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with consumer(runtime, auto_offset_reset="earliest") as reader:
+            await reader.subscribe(pattern="t")
+            await read_all(reader, 10)
+            hidden = world.cluster.topics.pop("t")
+            await reader._cluster.refresh()
+            world.cluster.topics["t"] = hidden
+            assert reader.assignment == [T0]
+            await reader._cluster.refresh()
+            fill(hidden[0], 10)
+            assert await read_all(reader, 10) == {0: list(range(10, 20))}
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        world.run_client(main)

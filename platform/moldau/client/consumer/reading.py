@@ -57,6 +57,8 @@ class Reading:
         self._cluster = cluster
         self._missing = missing
         self._given_last: object = None
+        self._lacked_since: dict[str, int] = {}
+        """The topics that metadata lack, with the number of the update that first lacked them."""
         self._begun: dict[TopicPartition, int] = {}
         self._stored: dict[TopicPartition, int] = {}
         """`_begun` and `_stored`: the offset of each partition's last commit, begun and not failed,
@@ -97,11 +99,18 @@ class Reading:
         self.fetcher.soon()
 
     def read_subscribed(self) -> None:
-        """Without a group: also read what is new. A topic may be missing from one answer."""
+        """Without a group: also read what is new. A topic may be missing from one answer; one of a
+        pattern that two in a row do not have is given up, as it was deleted."""
         metadata, interest = self._cluster.metadata, self.interest
+        now, before = metadata.updates, self._lacked_since
+        unknown = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        lacked = [name for name, code in metadata.refused.items() if code is unknown]
+        self._lacked_since = {name: before.get(name, now) for name in lacked}
+        gone = {name for name in lacked if self._lacked_since[name] < now} - interest.names
         topics = [metadata.topics.get(name) for name in sorted(interest.wanted(metadata).topics)]
         known = [TopicPartition(t.name, each.index) for t in topics if t for each in t.partitions]
-        kept = [where for where in self.partitions if interest.includes(where.topic)]
+        left = {where.topic for where in self.partitions if interest.includes(where.topic)} - gone
+        kept = [where for where in self.partitions if where.topic in left]
         if set(wanted := dict.fromkeys([*kept, *known])) != set(self.partitions):
             self.read(list(wanted), from_committed=False)
 
