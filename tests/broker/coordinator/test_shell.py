@@ -74,6 +74,8 @@ class Toy:
 
     def on_tick(self, now_ms: int) -> Outcome:
         self.ticks.append(now_ms)
+        if self.breaks:
+            raise ValueError("a bug")
         self.due_ms = None
         return Outcome()
 
@@ -347,6 +349,22 @@ async def test_who_asks_for_what_no_record_can_hold_is_answered_and_so_are_the_o
     assert shop.heard == [refused, ("one", "fine"), refused, ("two", "fine")]
     assert shop.toy.seen == [1, 2]
     assert any("does not fit its schema" in line for line in at.lines)
+
+
+@serving()
+async def test_a_deadline_that_fails_is_tried_again_after_a_pause(at: Serving) -> None:
+    shop = Shop(at)
+    await shop.loaded()
+    toy = shop.toy
+    toy.due_ms, toy.breaks = at.now_ms, True
+    with pytest.raises(ValueError, match="a bug"):
+        shop.shell._on_timer()
+    toy.breaks = False
+    await at.pass_ms(500)
+    assert len(toy.ticks) == 1
+    await at.pass_ms(600)
+    assert len(toy.ticks) == 2
+    assert toy.due_ms is None
 
 
 @serving()

@@ -466,6 +466,27 @@ def test_effects_outlive_their_answers_that_waited_for_too_long() -> None:
     assert not owner.decisions.is_waiting
 
 
+def test_what_is_behind_an_effect_that_waits_on_is_refused_in_time() -> None:
+    """The effect of the first outcome stays at its place, and begins to wait anew."""
+    owner = Owner(FakeLog())
+    late = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    rung(owner, "one", 1, "a")
+    first_ns = owner.now_ns
+    owner.now_ns += NS_OF_MS
+    owner.run("two", "b")
+    second_ns = owner.now_ns
+    owner.now_ns += NS_OF_MS
+    owner.decisions.expire(first_ns, late)
+    assert owner.heard == [("one", late.code)]
+    assert owner.decisions.waiting_since_ns == second_ns
+    owner.decisions.expire(second_ns, late)
+    assert owner.heard[1:] == [("two", late.code)]
+    assert owner.decisions.waiting_since_ns == owner.now_ns
+    owner.commit()
+    assert owner.released == [Ring(1)]
+    assert len(owner.heard) == 2
+
+
 def test_an_answer_that_fails_holds_no_effect_back() -> None:
     owner = Owner(FakeLog())
 

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
 OnWritten: TypeAlias = Callable[[ErrorCode], None]
 
 _ALL_IN_SYNC: Final = -1
-_TIMEOUT_MS: Final = 30_000
+_TIMEOUT_MS: Final = 5_000
+"""How long one partition without enough replicas delays the answer for all others."""
 
 
 def serve(node: Node, request: ApiRequest) -> None:

@@ -46,6 +46,8 @@ if TYPE_CHECKING:
 
 REPLAYED_AT_ONCE: Final = 500
 TICKS_AT_ONCE: Final = 50
+PAUSE_AFTER_FAILURE_SECONDS: Final = 1.0
+"""The pause before the next tick after one that raised an error."""
 _MS: Final = 1_000_000
 
 
@@ -217,6 +219,9 @@ class ShardShell(Generic[S]):
     # Time.
 
     def _set_timer(self) -> None:
+        self._wake_when_due(0.0)
+
+    def _wake_when_due(self, least_seconds: float) -> None:
         due_ms = self.shard.next_deadline_ms()
         if due_ms is None or (self._timer is not None and self._timer_ms <= due_ms):
             return
@@ -224,10 +229,19 @@ class ShardShell(Generic[S]):
             self._timer.cancel()
         self._timer_ms = due_ms
         ahead = due_ms / 1000 - self._ground.runtime.clock.monotonic()
-        self._timer = self._loop.call_later(max(ahead, 0.0), self._on_timer)
+        self._timer = self._loop.call_later(max(ahead, least_seconds), self._on_timer)
 
     def _on_timer(self) -> None:
         self._timer = None
+        pause = PAUSE_AFTER_FAILURE_SECONDS
+        try:
+            self._carry_out_due()
+            pause = 0.0
+        finally:
+            if self.is_active():
+                self._wake_when_due(pause)
+
+    def _carry_out_due(self) -> None:
         self._decisions.write_gathered()
         now_ms = self._now_ms()
         for _ in range(TICKS_AT_ONCE):
@@ -235,8 +249,6 @@ class ShardShell(Generic[S]):
             if not self.is_active() or due_ms is None or due_ms > now_ms:
                 break
             self._decisions.perform(self.shard.on_tick(now_ms), now_ms)
-        if self.is_active():
-            self._set_timer()
 
     def _now_ms(self) -> int:
         return self._monotonic_ns() // _MS

@@ -404,8 +404,8 @@ class DecisionRuntime(Generic[C, R]):
 
     @property
     def waiting_since_ns(self) -> int:
-        """The monotonic time at which the first of the parked answers began to wait."""
-        return self._parked[0].since_ns
+        """The monotonic time since which one of the parked answers has waited for the longest."""
+        return min(each.since_ns for each in self._parked)
 
     def _park(self, outcome: Outcome[R]) -> None:
         """Give the answers when everything that is in the log now is committed."""
@@ -482,15 +482,14 @@ class DecisionRuntime(Generic[C, R]):
     def expire(self, since_ns: int, error: KafkaError) -> None:
         """Refuse the answers that have been parked since this time or longer. Their effects wait
         on: the records are in the log, and it may still commit them."""
-        waiting = self._parked
-        kept: deque[Parked[R]] = deque()
-        try:
-            while waiting and waiting[0].since_ns <= since_ns:
-                first = waiting.popleft()
-                if first.effects:
-                    first.since_ns = self._monotonic_ns()
-                    kept.append(first)
-                first.refuse(error)
-        finally:
-            if self.refusal is None:
-                waiting.extendleft(reversed(kept))
+        waiting, now_ns = self._parked, self._monotonic_ns()
+        late = [each for each in waiting if each.since_ns <= since_ns]
+        kept = [each for each in waiting if each.effects or each.since_ns > since_ns]
+        waiting.clear()
+        waiting.extend(kept)
+        answers: list[Answer] = []
+        for each in late:
+            each.since_ns = now_ns
+            answers += each.answers
+            each.answers = ()
+        self._refuse_tickets([ticket for ticket, _ in answers], error)
