@@ -12,6 +12,7 @@ from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.transaction.producers import Producer
 from moldau.broker.replication.partition import Leadership
 from moldau.broker.replication.topic_config import topic_config
+from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages import describe_transactions as describing
 from moldau.protocol.messages import list_transactions as listing
@@ -58,6 +59,7 @@ from tests.broker.api.serving import Sent, Serving, serving
 ID = "app"
 STATE = "__transaction_state"
 OFFSETS = "__consumer_offsets"
+IDS_IN_A_BLOCK = 1000
 OLD, NEW = 11, 12
 """Versions of Produce of clients of transaction versions 0 and 2."""
 
@@ -375,6 +377,47 @@ async def test_a_completion_that_the_log_refuses_is_reported_again(at: Serving) 
     await at.pass_ms(3000)
     assert await described(at) == "CompleteCommit"
     assert set((await client.send(("t", 1))).values()) == {0}
+
+
+@serving()
+async def test_a_marker_that_cannot_be_written_holds_no_other_back(at: Serving) -> None:
+    client = await begin(at)
+    await client.send(("t", 0))
+    assert await client.commit_offset(5) == 0
+    ((_, groups),) = at.node.groups.loaded()
+    failures: list[int] = []
+
+    def fails(producer_id: int, *, is_commit: bool) -> None:
+        failures.append(producer_id)
+        raise BadData("a record that cannot be read")
+
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(groups, "replay_end", fails)
+        assert await client.end(commit=True) == 0
+    assert len(failures) == 1
+    assert stable(at)[0] == (3, 3)
+    assert await described(at) == "PrepareCommit"
+    await at.pass_ms(500)
+    assert await described(at) == "CompleteCommit"
+    assert await committed(at, stable=True) == (5, 0)
+
+
+@serving()
+async def test_only_a_new_producer_waits_for_an_id(at: Serving) -> None:
+    client = await begin(at)
+    at.channel.is_slow = True
+    taken: list[object] = []
+    while len(taken) < IDS_IN_A_BLOCK - 1:
+        at.node.producer_ids.take(taken.append)
+    assert await client.init() == 0
+    assert client.producer.epoch == 1
+    other = InitProducerIdRequest(transactional_id="other", transaction_timeout_ms=60_000)
+    sent = at.send(other, 5)
+    assert not sent.answers
+    at.channel.answer_late()
+    (answer,) = sent.answers
+    assert isinstance(answer, InitProducerIdResponse)
+    assert (answer.error_code, answer.producer_epoch) == (0, 0)
 
 
 def lack_replicas(at: Serving, name: str, isr: tuple[int, ...] = (1,)) -> None:

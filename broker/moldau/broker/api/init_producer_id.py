@@ -22,6 +22,7 @@ from moldau.protocol.messages.init_producer_id import (
 )
 
 if TYPE_CHECKING:
+    from moldau.broker.coordinator.parked import OnAnswer
     from moldau.protocol.declare import Response
 
 _NONE: Final = -1
@@ -65,18 +66,35 @@ def _init_transactional(node: Node, request: ApiRequest, message: InitProducerId
             response = _refusal(code_for(response, version, _FENCED_SINCE))
         request.answer(response)
 
+    def decide(on_answer: OnAnswer) -> None:
+        node.coordinators.of(KeyType.TRANSACTION).submit(
+            transactional_id,
+            lambda shard, now_ms: init_producer(shard, message, on_answer, now_ms),
+            on_answer,
+            "InitProducerId",
+        )
+
     def on_ready(error: KafkaError | None) -> None:
         if error is not None:
             answer(error)
             return
-        node.coordinators.of(KeyType.TRANSACTION).submit(
-            transactional_id,
-            lambda shard, now_ms: init_producer(shard, message, answer, now_ms),
-            answer,
-            "InitProducerId",
-        )
+        decide(answer)
 
-    node.producer_ids.ensure(on_ready)
+    def first_answer(response: Response | KafkaError) -> None:
+        if _lacks_id(response):
+            node.producer_ids.ensure(on_ready)
+        else:
+            answer(response)
+
+    decide(first_answer)
+
+
+def _lacks_id(response: Response | KafkaError) -> bool:
+    """Whether a new producer id may have been needed, and was not there. Most requests need none,
+    and wait for none."""
+    return (
+        isinstance(response, KafkaError) and response.code is ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+    )
 
 
 def _check(node: Node, request: ApiRequest, message: InitProducerIdRequest) -> None:
