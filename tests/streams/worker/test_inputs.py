@@ -4,8 +4,14 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.runtime import Runtime
+from moldau.runtime.real import run
 from moldau.streams.problems import InputDeleted
+from moldau.streams.worker.door import Door
 from moldau.streams.worker.inputs import GONE_S, LOOK_S, InputWatch
+from moldau.streams.worker.settings import app_settings
+from moldau.streams.worker.shell import existing
+from moldau.testing import SyncEmbeddedBroker
 
 
 def watch() -> InputWatch:
@@ -47,3 +53,22 @@ def test_a_failed_look_says_nothing() -> None:
     watched.on_look(None, 200.0 + GONE_S)
     with pytest.raises(InputDeleted):
         watched.on_look(set(), 201.0 + GONE_S)
+
+
+def test_a_look_without_a_broker_fails_soon_and_quietly() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        broker = SyncEmbeddedBroker()
+        broker.start()
+        try:
+            given = app_settings({"bootstrap.servers": broker.bootstrap_servers})
+            door = Door(given, "app", "app-0", runtime)
+            await door.start()
+            assert await existing(door, ["lines"]) == {}
+        finally:
+            broker.stop()
+        try:
+            assert await existing(door, ["lines"]) is None
+        finally:
+            await door.aclose()
+
+    run(scenario)

@@ -198,7 +198,7 @@ class Worker:
         while True:
             now = self._runtime.clock.monotonic()
             if self._watch.is_due(now):
-                there = await _there(self._door, self._watch.inputs)
+                there = await existing(self._door, self._watch.inputs)
                 now = self._runtime.clock.monotonic()
                 self._watch.on_look(there, now)
             if self._is_stopping or not self._watch.is_doubted or now >= until:
@@ -576,7 +576,7 @@ class Worker:
         return None
 
 
-async def _there(door: Door, topics: Sequence[str]) -> Mapping[str, TopicFacts] | None:
+async def existing(door: Door, topics: Sequence[str]) -> Mapping[str, TopicFacts] | None:
     """Return those of the topics that exist; None if the cluster does not say at once."""
     try:
         async with asyncio.timeout(LOOK_S):
