@@ -418,6 +418,7 @@ async def test_only_a_new_producer_waits_for_an_id(at: Serving) -> None:
     (answer,) = sent.answers
     assert isinstance(answer, InitProducerIdResponse)
     assert (answer.error_code, answer.producer_epoch) == (0, 0)
+    assert answer.producer_id == IDS_IN_A_BLOCK, "the first of the block, none is passed over"
 
 
 def lack_replicas(at: Serving, name: str, isr: tuple[int, ...] = (1,)) -> None:

@@ -78,7 +78,8 @@ class ProducerIdBlocks:
         if not self._waiting and self._has_any():
             self.take(lambda each: found.append(each) if isinstance(each, int) else None)
             return found[0]
-        self.ensure(lambda error: None)
+        if not (self._waiting or self._following or self._is_asking):
+            self._ask()
         raise KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS, "no producer id is available yet")
 
     def _has_any(self) -> bool:
