@@ -71,6 +71,10 @@ class GroupMembership(Membership):
         self._assignor = Assignor(delay_ms)
         self._led_generation = -1
         self._mine = EMPTY
+        self._giving_up = EMPTY
+        """What was revoked and has not stopped here yet."""
+        self._reported = EMPTY
+        """What the last join has reported as owned: the assignment builds on it."""
         self._shared = EMPTY
         self._leader_url: str | None = None
         self._is_leader = False
@@ -133,17 +137,16 @@ class GroupMembership(Membership):
             self._shared = configured
             self._rejoin_later(0, "connectors or tasks have changed")
 
-    def _rejoin_later(self, delay_ms: int, why: str, after: Assignment = EMPTY) -> None:
-        """Join again after `delay_ms`, and after this worker has stopped what is in `after`."""
+    def _rejoin_later(self, delay_ms: int, why: str) -> None:
+        """Join again after `delay_ms`, and after this worker has stopped what it gives up."""
         if self._later is not None:
             self._later.cancel()
-        self._later = self._runtime.spawn(
-            self._rejoin(delay_ms, why, after), name="rejoin the workers"
-        )
+        self._later = self._runtime.spawn(self._rejoin(delay_ms, why), name="rejoin the workers")
 
-    async def _rejoin(self, delay_ms: int, why: str, after: Assignment) -> None:
-        if after != EMPTY and self.stops is not None:
-            await self.stops(after)
+    async def _rejoin(self, delay_ms: int, why: str) -> None:
+        if self._giving_up != EMPTY and self.stops is not None:
+            await self.stops(self._giving_up)
+        self._giving_up = EMPTY
         if delay_ms:
             await asyncio.sleep(delay_ms / 1000)
         await self._member.rejoin(why)
@@ -154,14 +157,17 @@ class GroupMembership(Membership):
                 task.cancel()
                 with suppress(asyncio.CancelledError):
                     await task
-        self._mine, self._leader_url, self._is_leader = EMPTY, None, False
+        self._mine = self._giving_up = EMPTY
+        self._leader_url, self._is_leader = None, False
         await self._member.aclose(LEAVE_S)
 
     # Callbacks of the group (`moldau.client.group.protocols.Protocols`)
 
     def metadata(self) -> list[tuple[str, bytes]]:
-        """Return what runs on this worker, encoded for each protocol."""
-        state = WorkerState(self._url, self._configs.log.position, self._mine)
+        """Return what runs on this worker, encoded for each protocol. What it gives up still does,
+        if another worker has caused the round."""
+        self._reported = union([self._mine, self._giving_up])
+        state = WorkerState(self._url, self._configs.log.position, self._reported)
         return [(name, write_state(VERSIONS[name], state)) for name in self._names]
 
     async def assign(
@@ -217,7 +223,9 @@ class GroupMembership(Membership):
         if VERSIONS[assigned.protocol] == 0:
             self._mine = share.assigned
         else:
-            self._mine = union([without(self._mine, share.revoked), share.assigned])
+            self._mine = union([without(self._reported, share.revoked), share.assigned])
+        given_back = without(self._giving_up, share.revoked)
+        self._giving_up = share.revoked
         self._log.info(
             "joined the workers",
             generation=assigned.generation,
@@ -229,9 +237,11 @@ class GroupMembership(Membership):
         self._settled.set()
         self.on_change()
         if share.revoked != EMPTY:
-            self._rejoin_later(0, "what was given up can go to others", share.revoked)
+            self._rejoin_later(0, "what was given up can go to others")
         elif share.delay_ms:
             self._rejoin_later(share.delay_ms, "a worker has not come back in time")
+        elif given_back != EMPTY:
+            self._rejoin_later(0, "this worker keeps what it was giving up")
         else:
             self.on_configs_changed()
 
@@ -246,7 +256,8 @@ class GroupMembership(Membership):
         """Stop everything: this worker is out of the group, and others run its work."""
         self._settled.clear()
         self._leader_url, self._is_leader = None, False
-        gone, self._mine = self._mine, EMPTY
+        gone = union([self._mine, self._giving_up])
+        self._mine = self._giving_up = EMPTY
         self.on_change()
         if gone != EMPTY and self.stops is not None:
             await self.stops(gone)
