@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import threading
 import time
+from collections.abc import Callable
+from typing import Any
 
+import psycopg
 import pytest
 
 from moldau.connect.api import ConnectError
@@ -55,3 +59,37 @@ def test_a_task_stops_while_rows_are_being_computed(database: TestDatabase) -> N
     task.stop()
 
     assert time.monotonic() - begun < 60
+
+
+def test_an_error_of_another_kind_skips_no_rows(
+    database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    task = source_task(database, **query(database, "SELECT n FROM numbers ORDER BY n", 30))
+    fetch: Callable[..., list[Any]] = psycopg.ServerCursor.fetchmany
+    calls = []
+
+    def fetchmany(cursor: Any, size: int = 0) -> list[Any]:
+        calls.append(size)
+        rows = fetch(cursor, size)
+        if len(calls) == 2:
+            raise ZeroDivisionError("a fault in a loader")
+        return rows
+
+    monkeypatch.setattr(psycopg.ServerCursor, "fetchmany", fetchmany)
+    first = task.poll()
+    assert first is not None
+    assert [record.value["n"] for record in first] == [0, 1, 2, 3, 4]
+    with pytest.raises(ZeroDivisionError):
+        task.poll()
+    task.stop()
+
+
+def test_a_bad_row_leaves_no_rows_on_their_way(database: TestDatabase) -> None:
+    text = "SELECT n, CASE WHEN n > 6 THEN pg_sleep(600)::text END AS x FROM numbers"
+    task = source_task(database, **query(database, text), **{"key.fields": "missing"})
+
+    with pytest.raises(ConnectError, match="no column missing"):
+        task.poll()
+
+    assert "rows ahead" not in {thread.name for thread in threading.enumerate()}
+    task.stop()

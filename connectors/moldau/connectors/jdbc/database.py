@@ -8,7 +8,7 @@ with its cause in one line and a hint. No message contains a password.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import ExitStack, contextmanager, suppress
 from functools import partial
 from typing import Any, Final
 
@@ -150,7 +150,8 @@ class Database:
         """Close a cursor and the read transaction that it needed."""
         try:
             cursor.close()
-            self.driver.rollback()
+            if self._connection is not None:
+                self.driver.rollback()
         except self.errors:
             self.close()
             _release(cursor, self.errors)
@@ -315,7 +316,8 @@ class Rows:
         self._database = database
         self._cursor = cursor
         self._is_ahead = is_ahead
-        self._next: Mailbox[list[Any] | Exception | None] | None = None
+        self._is_closed = False
+        self._next: Mailbox[list[Any] | BaseException] | None = None
         self.description: Any = _described(database.dialect.name, cursor)
 
     @property
@@ -325,31 +327,41 @@ class Rows:
     def fetch(self, count: int) -> list[Any]:
         """Return the next rows, at most `count`; fewer only at the end. It is the same number in
         each call."""
-        found = None if self._next is None else self._next.take(None)
+        found = self._read(count) if self._next is None else self._next.take(None)
         self._next = None
-        if found is None:
-            found = self._read(count)
-        if isinstance(found, Exception):
+        assert found is not None  # `take` waits without limit
+        if isinstance(found, self._database.errors):
+            self._is_closed = True
             raise self._database.lost(found, self._cursor, self.description) from found
+        if isinstance(found, BaseException):
+            raise found
         if self._is_ahead and len(found) == count:
-            self._next = Mailbox()
-            start_thread(partial(self._read_into, self._next, count), "rows ahead")
+            ahead: Mailbox[list[Any] | BaseException] = Mailbox()
+            start_thread(partial(self._read_into, ahead, count), "rows ahead")
+            self._next = ahead
         return found
 
-    def _read(self, count: int) -> list[Any] | Exception:
+    def _read(self, count: int) -> list[Any] | BaseException:
         try:
             return list(self._cursor.fetchmany(count))
         except self._database.errors as error:
             return error
 
-    def _read_into(self, mailbox: Mailbox[list[Any] | Exception | None], count: int) -> None:
-        found = None
-        try:
-            found = self._read(count)
-        finally:
-            mailbox.put(found)  # None: an error of another kind, which `fetch` meets itself
+    def _read_into(self, mailbox: Mailbox[list[Any] | BaseException], count: int) -> None:
+        def hand_over(_: object, error: BaseException | None, __: object) -> bool:
+            if error is not None:
+                mailbox.put(error)  # `fetch` raises it: these rows are not skipped
+            return True
+
+        with ExitStack() as stack:
+            stack.push(hand_over)
+            mailbox.put(self._read(count))
 
     def close(self) -> None:
+        """End the query. A second call does nothing."""
+        if self._is_closed:
+            return
+        self._is_closed = True
         if self._next is not None:
             self._database.cancel()  # the rows that are being fetched are not wanted
             self._next.take(None)

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moldau.connect.api import ConnectError, DataError, RetriableError, SourceBatch, SourceTask
+from moldau.connect.api import ConnectError, RetriableError, SourceBatch, SourceTask
 from moldau.connectors.jdbc.catalog import read_table
 from moldau.connectors.jdbc.columns import Column, Kind, Table, TableId
 from moldau.connectors.jdbc.connecting import open_database
@@ -94,8 +94,7 @@ class JdbcSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._pace.stop()
-        if self._running is not None:
-            self._running.rows.close()
+        self._end_running()
         if self._database is not None:
             self._database.close()
 
@@ -115,26 +114,27 @@ class JdbcSourceTask(SourceTask):
         try:
             return self._read(source)
         except RetriableError as error:
-            self._running = None
+            self._end_running()
             raise self._again(source, error) from error
         except ConnectError:
-            self._running = None
+            self._end_running()
             raise
+
+    def _end_running(self) -> None:
+        """End the query that is being read. Rows may be on their way still."""
+        running, self._running = self._running, None
+        if running is not None:
+            running.rows.close()
 
     def _read(self, source: _Source) -> SourceBatch | None:
         running = self._running or self._begin(source)
         rows = running.fetched or running.rows.fetch(self._config.batch_max_rows)
         running.fetched = []
         is_last = len(rows) < self._config.batch_max_rows
-        try:
-            records = source.reading.records(rows, is_last=is_last)
-        except DataError:
-            running.rows.close()
-            raise
+        records = source.reading.records(rows, is_last=is_last)
         source.failures = 0
         if is_last:
-            running.rows.close()
-            self._running = None
+            self._end_running()
             assert self._database is not None
             self._database.release()
             source.due = self._pace.monotonic() + self._config.poll_interval_ms / 1000
