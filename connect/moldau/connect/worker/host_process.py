@@ -78,15 +78,28 @@ class HostProcess:
             self._child.send(dump({"run": number, "message": message}))
 
     async def _listen(self, child: Child) -> None:
+        hearing = self._runtime.spawn(self._hear(child), name="hear a host of tasks")
         try:
-            while (line := await child.read_line()) is not None:
-                self._receive(parse(line))
-            code = await child.wait()
+            await asyncio.wait([hearing])
+            fault = None if hearing.cancelled() else hearing.exception()
+            if fault is not None:
+                child.kill()
+            cause = ended_by(await child.wait())  # its tasks may start again: none runs twice
         finally:
             child.kill()
-        self._ended.set()
+            hearing.cancel()
+            self._ended.set()
+        if fault is not None:
+            cause = (
+                f"a message of the task's process cannot be handled: {fault!r} -> look at the "
+                "worker's log"
+            )
         if not self._is_ending:
-            self._on_crash(ended_by(code))
+            self._on_crash(cause)
+
+    async def _hear(self, child: Child) -> None:
+        while (line := await child.read_line()) is not None:
+            self._receive(parse(line))
 
     def _receive(self, line: Message) -> None:
         number, message = line["run"], line["message"]

@@ -264,6 +264,11 @@ class HostedTask(TaskConnection):
         except OSError as error:
             self.on_end(cannot_start(error))
 
+    def _on_started_again(self, starting: asyncio.Task[None]) -> None:
+        fault = None if starting.cancelled() else starting.exception()
+        if fault is not None:
+            self.on_end(f"the task cannot be started again: {fault!r} -> look at the worker's log")
+
     def send(self, message: Message) -> None:
         match message["type"]:
             case "stop":
@@ -305,7 +310,8 @@ class HostedTask(TaskConnection):
             return
         self.moved = asyncio.Event()
         again = self._start_again()
-        self._hosts.runtime.spawn(again, name=f"start task {self.spec.id} again")
+        starting = self._hosts.runtime.spawn(again, name=f"start task {self.spec.id} again")
+        starting.add_done_callback(self._on_started_again)
 
     def kill(self) -> bool:
         if self._at is not None:
