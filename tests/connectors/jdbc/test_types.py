@@ -3,11 +3,14 @@ types, and no value is another afterwards; what cannot be carried is an error.""
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from sqlalchemy.exc import NotSupportedError
 
-from moldau.connect.api import ConnectError, SinkRecord, SourceRecord
+from moldau.connect.api import ConnectError, Schema, SinkRecord, SourceRecord, Struct
 from moldau.connect.converters.json import JsonConverter
+from moldau.connect.data import INT64, OPTIONAL_STRING, STRING
 from moldau.connectors.jdbc.source import JdbcSourceConnector
 from tests.connectors.contexts import Reporter, SinkContext
 from tests.connectors.jdbc.tasks import drained, sink_task, source_task
@@ -408,3 +411,48 @@ def test_a_table_with_a_column_that_is_cast_may_change(database: TestDatabase) -
 
     assert [record.value["id"] for record in first] == [1]
     assert [(record.value["id"], record.value["b"]) for record in found] == [(2, 7)]
+
+
+OWN_ARRAYS: list[tuple[str, Schema, list[Any], list[Any]]] = [
+    ("mood[]", OPTIONAL_STRING, ["sad", None, "ok"], ["sad", None, "ok"]),
+    ("positive[]", INT64, [7, 8], ["7", "8"]),
+    ("pair[]", STRING, ["(1,a)"], ["(1,a)"]),
+    ("mood[]", STRING, [], []),
+]
+
+
+@pytest.mark.databases("postgresql")
+@pytest.mark.parametrize("count", [1, 40])
+@pytest.mark.parametrize("has_schema", [True, False])
+@pytest.mark.parametrize("settings", [{}, UPSERT], ids=["insert", "upsert"])
+def test_lists_are_written_into_arrays_of_own_types(
+    database: TestDatabase, settings: dict[str, str], has_schema: bool, count: int
+) -> None:
+    names = [f"c{number}" for number in range(len(OWN_ARRAYS))]
+    columns = ", ".join(f"c{number} {each[0]}" for number, each in enumerate(OWN_ARRAYS))
+    database.run(*POSTGRESQL_SETUP)
+    database.run(f"CREATE TABLE copies (id INT PRIMARY KEY, {columns}, t mood[])")
+    schema = Schema.struct(
+        {
+            "id": INT64,
+            **{name: Schema.array(each[1]) for name, each in zip(names, OWN_ARRAYS, strict=True)},
+            "t": STRING,
+        }
+    )
+    records = []
+    for number in range(count):
+        row = [number, *(each[2] for each in OWN_ARRAYS), "{ok,sad}"]
+        value: Any = Struct.of_row(schema, row)
+        if not has_schema:
+            value = dict(zip(schema.positions, row, strict=True))
+        made = schema if has_schema else None
+        records.append(SinkRecord("copies", 0, None, None, made, value, number, None))
+    reporter = Reporter()
+    sink = sink_task(database, SinkContext(reporter), **settings)
+    sink.put(records)
+    sink.stop()
+
+    assert [str(error) for _, error in reporter.reports] == []
+    shown = ", ".join(f"c{number}::text[]" for number in range(len(OWN_ARRAYS)))
+    wanted = tuple(each[3] for each in OWN_ARRAYS)
+    assert database.rows(f"SELECT {shown}, t::text FROM copies") == [(*wanted, "{ok,sad}")] * count

@@ -33,7 +33,8 @@ INTEGERS = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64)
 
 @dataclass(frozen=True, slots=True)
 class ColumnType:
-    """A kind with its details: precision and scale of decimals, the element of arrays.
+    """A kind with its details: precision and scale of decimals, the element of arrays. A STRING
+    with an element is an array whose elements only the server can read.
 
     `precision` of an INT64 is 20 if the database allows values beyond 2**63 - 1. `is_cast`: a
     source has to cast the column in its query, because the driver would change values.

@@ -1,7 +1,8 @@
 """PostgreSQL's types by their numbers (OIDs), in the catalog and in results.
 
 A type that Connect does not have is carried as the server's own text, which the server reads again:
-`1 mon`, `12:00:00+02`, `(1,a)`. Domains are their base types; a domain's array is text.
+`1 mon`, `12:00:00+02`, `(1,a)`. Domains are their base types; an array of domains, enums or other
+types of users is text, and a sink also writes lists into it.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ KINDS: Final[Mapping[int, Kind]] = {
     NUMERIC: Kind.DECIMAL,
 }
 """The kinds of the types whose values the driver converts."""
+OWN_ARRAY: Final = ColumnType(Kind.STRING, element=ColumnType(Kind.STRING))
+"""An array of a type that users have made (their numbers begin at 16384): `{sad,ok}`."""
 _JSON: Final = frozenset((114, 3802))
 _RELATION: Final = (
     "SELECT c.oid FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace "
@@ -48,7 +51,8 @@ WITH RECURSIVE based (number, type, modifier, dimensions, is_not_null) AS (
     FROM based JOIN pg_type ON oid = type WHERE typtype = 'd'
 )
 SELECT attname, type::bigint, modifier, dimensions, is_not_null,
-    coalesce(pg_get_expr(adbin, adrelid), ''), attidentity <> ''
+    coalesce(pg_get_expr(adbin, adrelid), ''), attidentity <> '',
+    typcategory = 'A' AND t.oid >= 16384
 FROM based JOIN pg_type t ON t.oid = type AND typtype <> 'd'
     JOIN pg_attribute ON attrelid = %s AND attnum = number
     LEFT JOIN pg_attrdef ON adrelid = attrelid AND adnum = attnum
@@ -74,11 +78,11 @@ def postgresql_table(connection: Connection, table: TableId) -> Table | None:
 
 
 def _column(row: Sequence[Any]) -> Column:
-    name, number, modifier, dimensions, is_not_null, default, has_identity = row
+    name, number, modifier, dimensions, is_not_null, default, has_identity, is_own_array = row
     increments = has_identity or default.startswith("nextval(")
     return Column(
         name,
-        postgresql_type(number, _digits(modifier), dimensions),
+        OWN_ARRAY if is_own_array else postgresql_type(number, _digits(modifier), dimensions),
         nullable=not is_not_null,
         has_default=bool(default) or increments,
         is_auto_increment=increments,

@@ -32,6 +32,7 @@ _SAME = {
     Kind.BOOLEAN,
     Kind.STRING,
 }
+_JSON_LIKE = (bool, dict, Struct, bytes)
 _NO_PARTS = {Kind.FLOAT32, Kind.FLOAT64, Kind.DECIMAL, Kind.BOOLEAN}
 
 
@@ -69,6 +70,8 @@ class Conversions:
             if target.kind is Kind.STRING and kind is not Kind.STRING:
                 return _text
             return self.times_in(target) if target.kind is Kind.TIMESTAMP else None
+        if target.element is not None and target.kind is Kind.STRING:
+            return _texts
         if kind is Kind.ARRAY:
             if self._has_arrays and target.kind is Kind.ARRAY:
                 return self._array(source)
@@ -90,6 +93,8 @@ class Conversions:
         kind = target.kind
         if kind in INTEGERS:
             return _whole
+        if kind is Kind.STRING and target.element is not None:
+            return _texts
         if kind is Kind.ARRAY and self._has_arrays:
             return _plain
         if kind in _NO_PARTS:
@@ -219,6 +224,13 @@ def _text(value: Any) -> str:
     if isinstance(value, Decimal):
         return str(value)
     return json_text(value)
+
+
+def _texts(value: Any) -> Any:
+    """Return a list, and lists in it, with texts that the server reads as it reads literals."""
+    if isinstance(value, list):
+        return [None if each is None else _texts(each) for each in value]
+    return _text(value) if isinstance(value, _JSON_LIKE) else str(value)
 
 
 def _json(value: Any) -> str:
