@@ -131,6 +131,8 @@ class ScriptedRegistry:
             return self._by_id(int(parts[2])) if in_format is None else (200, in_format)
         if parts[:2] == ["schemas", "guids"]:  # here an id, written as a GUID
             return self._by_id(int(parts[2].replace("-", ""), 16))
+        if parts[0] == "compatibility":  # of new versions: only a field with a default is tried
+            return 200, {"is_compatible": bool(self.subjects.get(parts[2]))}
         if parts[0] != "subjects":
             return 404, {"error_code": 404, "message": "no such page"}
         if len(parts) == 1:
@@ -139,6 +141,8 @@ class ScriptedRegistry:
             return self._posted(parts, asked.body)
         if asked.method == "DELETE":
             return self._deleted(parts[1], parts[3])
+        if len(parts) == 3:
+            return 200, list(range(1, len(self.subjects.get(parts[1], [])) + 1))
         return self._version(parts[1], parts[3])
 
     def put(self, subject: str, schema: dict[str, Any]) -> int:
