@@ -174,7 +174,7 @@ def test_the_extras_have_a_spark_on_which_the_source_exists() -> None:
     text = (Path(__file__).parents[2] / "connectors" / "pyproject.toml").read_text("utf-8")
     extras = tomllib.loads(text)["project"]["optional-dependencies"]
 
-    assert "pyspark>=4.2,<5" in extras["spark"]
+    assert "pyspark[sql]>=4.2,<5" in extras["spark"]
     assert "pyspark[connect]>=4.2,<5" in extras["spark-connect"]
 
 
