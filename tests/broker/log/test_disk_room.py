@@ -19,7 +19,7 @@ MB = 1 << 20
 def room(*measures: int, floor: int = 256 * MB, total: int = 100 << 30) -> DiskRoom:
     found = DiskRoom("/data")
     for each in measures:
-        found.measured(each * MB, total, floor)
+        found.on_measured(each * MB, total, floor)
     return found
 
 

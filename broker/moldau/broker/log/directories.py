@@ -93,7 +93,7 @@ class LogDirectories:
         for each in self.in_service():
             with suppress(OSError):
                 free, total = each.files.free_bytes(each.path), each.files.total_bytes(each.path)
-                each.state.room.measured(free, total, self.free_bytes_min)
+                each.state.room.on_measured(free, total, self.free_bytes_min)
         rooms = [each.state.room for each in self.in_service()]
         self.is_short_of_room = any(each.is_short for each in rooms)
         self.is_room_watched = any(each.is_near for each in rooms)

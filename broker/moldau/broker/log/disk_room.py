@@ -39,7 +39,7 @@ class DiskRoom:
         self.is_near = False
         """Whether the floor is not far."""
 
-    def measured(self, free_bytes: int, total_bytes: int, floor_bytes: int) -> None:
+    def on_measured(self, free_bytes: int, total_bytes: int, floor_bytes: int) -> None:
         """Note the free room and the floor. On a small disk the floor is at most a twentieth of
         it."""
         floor = min(floor_bytes, total_bytes // _SHARE_OF_THE_DISK)
