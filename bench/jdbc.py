@@ -19,6 +19,7 @@ import sqlalchemy as sa
 
 from bench import jdbc_end_to_end
 from bench.harness import Case, Goal, Table, rate
+from bench.jdbc_end_to_end import BATCH, copy_rows, in_batches
 from moldau.connect.api import Schema, SinkRecord, SourceBatch, Struct
 from moldau.connect.converters.json import JsonConverter
 from moldau.connect.data import FLOAT64, INT64, STRING, TIMESTAMP
@@ -30,7 +31,6 @@ from tests.connectors.contexts import Offsets, SinkContext, SourceContext
 from tests.databases.servers import postgresql_address
 
 ROWS = 60_000
-BATCH = 3_000
 COLUMNS = "id, name, amount, moment, note"
 DDL = (
     "CREATE TABLE {} (id BIGINT PRIMARY KEY, name TEXT, amount DOUBLE PRECISION, "
@@ -80,22 +80,11 @@ class Measured:
             self.connection.execute(statement)
         self.connection.commit()
 
-    def batches(self) -> Iterator[list[Row]]:
-        for start in range(0, ROWS, BATCH):
-            yield self.rows[start : start + BATCH]
-
     def copy(self, table: str = "target") -> None:
-        for rows in self.batches():
-            with (
-                self.connection.cursor() as cursor,
-                cursor.copy(f"COPY {table} ({COLUMNS}) FROM STDIN") as copy,
-            ):
-                for row in rows:
-                    copy.write_row(row)
-            self.connection.commit()
+        copy_rows(self.connection, table, COLUMNS, self.rows)
 
     def execute_many(self) -> None:
-        for rows in self.batches():
+        for rows in in_batches(self.rows):
             with self.connection.cursor() as cursor:
                 cursor.executemany(UPSERT, rows)
             self.connection.commit()

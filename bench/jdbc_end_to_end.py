@@ -76,6 +76,26 @@ _WITH_SCHEMAS: Final = {"value.converter": _JSON}
 _WAIT_S: Final = 120.0
 
 
+def in_batches(rows: Sequence[tuple[Any, ...]]) -> Iterator[Sequence[tuple[Any, ...]]]:
+    """The rows that peers write in one transaction each."""
+    for start in range(0, len(rows), BATCH):
+        yield rows[start : start + BATCH]
+
+
+def copy_rows(
+    connection: psycopg.Connection[Any], table: str, columns: str, rows: Sequence[tuple[Any, ...]]
+) -> None:
+    """The peer that writes by COPY."""
+    for batch in in_batches(rows):
+        with (
+            connection.cursor() as cursor,
+            cursor.copy(f"COPY {table} ({columns}) FROM STDIN") as copy,
+        ):
+            for row in batch:
+                copy.write_row(row)
+        connection.commit()
+
+
 class EndToEnd:
     """A broker with full topics, a database, and a worker between them."""
 
@@ -117,22 +137,11 @@ class EndToEnd:
 
     # The peers
 
-    def _batches(self) -> Iterator[list[tuple[Any, ...]]]:
-        for start in range(0, ROWS, BATCH):
-            yield self.rows[start : start + BATCH]
-
     def copy(self, table: str = "target") -> None:
-        for rows in self._batches():
-            with (
-                self.connection.cursor() as cursor,
-                cursor.copy(f"COPY {table} ({COLUMNS}) FROM STDIN") as copy,
-            ):
-                for row in rows:
-                    copy.write_row(row)
-            self.connection.commit()
+        copy_rows(self.connection, table, COLUMNS, self.rows)
 
     def execute_many(self, statement: str) -> None:
-        for rows in self._batches():
+        for rows in in_batches(self.rows):
             with self.connection.cursor() as cursor:
                 cursor.executemany(statement, rows)
             self.connection.commit()
