@@ -358,13 +358,8 @@ class JdbcSinkTask(ColumnSinkTask):
         """Return the shape of these records, and make their table fit; None if they have none, or
         some of them are stored already."""
         first = part.first
-        try:
-            if self._events.opened(first) is not first:
-                return None
-            shape = self._shapes.of(first)
-        except DataError:
-            return None
-        if self._offsets is not None and self._is_stored(first):
+        shape = self._shape_as_it_is(first)
+        if shape is None or (self._offsets is not None and self._is_stored(first)):
             return None
         if shape not in self._prepared or self._structure.version != self._version:
             if part.value.schema is None:
@@ -376,15 +371,17 @@ class JdbcSinkTask(ColumnSinkTask):
         """Return the shape that all records have, if their table is known to fit it."""
         if not records or self._structure.version != self._version or not are_alike(records):
             return None
-        first = records[0]
+        shape = self._shape_as_it_is(records[0])
+        if shape is None or shape not in self._prepared or not self._structure.is_fit(shape):
+            return None
+        return shape
+
+    def _shape_as_it_is(self, record: SinkRecord) -> Shape | None:
+        """Return the shape of a record; None if the record is rejected, or is a change event."""
         try:
-            if self._events.opened(first) is not first:
-                return None
-            shape = self._shapes.of(first)
+            return self._shapes.of(record) if self._events.opened(record) is record else None
         except DataError:
             return None
-        is_fit = shape in self._prepared and self._structure.is_fit(shape)
-        return shape if is_fit else None
 
     # --- rows to the database -----------------------------------------------------------------
 
