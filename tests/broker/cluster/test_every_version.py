@@ -26,7 +26,7 @@ from tests.broker.cluster.world import SimulatedBrokers, new_world
 QUORUM: Final = "__cluster_metadata"
 _TEXTS: Final = ("topic", "topic_name", "topic_names", "name", "topics", "resource_name")
 _BETWEEN_NODES: Final = {key for key, row in APIS.items() if row.listeners == {"controller"}} | {1}
-"""They change who leads, and have tests of their own."""
+"""Requests of other nodes, such as those that elect leaders, which have tests of their own."""
 _ENDS: Final = {64, 81}
 """They would remove a node."""
 

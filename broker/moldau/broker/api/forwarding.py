@@ -21,12 +21,11 @@ the request is not answered from here, later the client gets UNKNOWN_SERVER_ERRO
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.error_response import error_response
 from moldau.broker.api.node import Undecided
-from moldau.broker.replication.purgatory import Delayed
+from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings import network
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -107,21 +106,6 @@ def submit(
     _Attempts(node, message, limited, on_answer).begin(timeout_ms)
 
 
-class _Pause(Delayed):
-    """A pause of some time, after which a function is called."""
-
-    __slots__ = ("_then",)
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
-
-    def try_complete(self) -> bool:
-        return False
-
-    def on_timeout(self) -> None:
-        self._then()
-
-
 class _Attempts:
     """All attempts to send one request, until it is answered."""
 
@@ -139,8 +123,8 @@ class _Attempts:
         self._on_answer: OnAnswer | None = on_answer
         self._is_sending = False
         self._is_undecided = False
-        self._end = _Pause(self._give_up)
-        self._next: _Pause | None = None
+        self._end = Pause(self._give_up)
+        self._next: Pause | None = None
 
     def begin(self, timeout_ms: int) -> None:
         """Make the first attempt. If it is answered at once, no timeout is set."""
@@ -177,7 +161,7 @@ class _Attempts:
             return  # too late
         if isinstance(response, Undecided) or (self._is_sending and _nobody_decided(response)):
             self._is_undecided = True
-            self._next = _Pause(self._send_again)
+            self._next = Pause(self._send_again)
             self._node.replicas.purgatory.watch(self._next, (), RETRY_MS)
             return
         self._finish(response)

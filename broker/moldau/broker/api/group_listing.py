@@ -7,10 +7,11 @@ answered, in the order of the request.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Final, Generic, TypeVar, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_GROUP
 from moldau.broker.api.group_membership import serves_consumer_groups
+from moldau.broker.api.together import Together
 from moldau.broker.coordinator.group.commits import delete_group
 from moldau.broker.coordinator.outcome import answered
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -35,30 +36,9 @@ if TYPE_CHECKING:
     from moldau.broker.coordinator.group.groups import Groups
     from moldau.broker.coordinator.outcome import Outcome, Ticket
 
-T = TypeVar("T")
 
 _UNKNOWN_IS_ERROR_SINCE: Final = 6
 _DEAD: Final = "Dead"
-
-
-class Together(Generic[T]):
-    """Collects the answers to the parts of one request. Calls `then` with all of them, in order."""
-
-    def __init__(self, count: int, then: Callable[[Sequence[T]], None]) -> None:
-        self._found: dict[int, T] = {}
-        self._count = count
-        self._then = then
-        self._end()
-
-    def put(self, number: int, found: T) -> None:
-        """Store the answer to part `number`."""
-        assert number not in self._found
-        self._found[number] = found
-        self._end()
-
-    def _end(self) -> None:
-        if len(self._found) == self._count:
-            self._then([self._found[number] for number in range(self._count)])
 
 
 def serve_list_groups(node: Node, request: ApiRequest) -> None:

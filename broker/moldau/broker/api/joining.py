@@ -18,7 +18,7 @@ from moldau.broker.coordinator.transaction.membership import (
     verify_partitions,
 )
 from moldau.broker.coordinator.transaction.state import BUMPS_SINCE, TopicPartition
-from moldau.broker.replication.purgatory import Delayed
+from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings import transaction as settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.add_partitions_to_txn import (
@@ -147,27 +147,12 @@ class _Asking:
         is_ending = ErrorCode.CONCURRENT_TRANSACTIONS in codes.values()
         if is_ending and not self._verify_only and self._left_ms > 0:
             self._left_ms -= self._pause_ms
-            self._node.replicas.purgatory.watch(_Pause(self.ask), (), self._pause_ms)
+            self._node.replicas.purgatory.watch(Pause(self.ask), (), self._pause_ms)
             return
         self._on_codes(codes)
 
     def _refuse(self, code: ErrorCode) -> None:
         self._on_codes(dict.fromkeys(self._joining.partitions, int(code)))
-
-
-class _Pause(Delayed):
-    """A pause before the next attempt."""
-
-    __slots__ = ("_then",)
-
-    def __init__(self, then: Callable[[], None]) -> None:
-        self._then = then
-
-    def try_complete(self) -> bool:
-        return False
-
-    def on_timeout(self) -> None:
-        self._then()
 
 
 def verifies(node: Node, client_version: int) -> bool:

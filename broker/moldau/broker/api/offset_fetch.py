@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
-from moldau.broker.api.group_listing import Together
+from moldau.broker.api.together import Together
 from moldau.broker.coordinator.group.fetches import fetch_offsets, fetch_refusal, none_at
 from moldau.broker.coordinator.outcome import answered
 from moldau.errors.codes import ErrorCode, KafkaError

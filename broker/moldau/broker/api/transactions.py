@@ -7,10 +7,13 @@ decides, and its answer becomes a response of the request's version.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.gate import allowed, is_allowed, may_on_cluster
 from moldau.broker.api.joining import partitions_of, submit
+from moldau.broker.api.together import Together
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.outcome import Outcome, Ticket, answered
 from moldau.broker.coordinator.transaction.ending import end_transaction
@@ -67,28 +70,26 @@ def serve_add_partitions(node: Node, request: ApiRequest) -> None:
         code = ErrorCode.CLUSTER_AUTHORIZATION_FAILED
         request.answer(AddPartitionsToTxnResponse(error_code=code))
         return
-    response = AddPartitionsToTxnResponse()
-    left = 1
 
-    def done_one() -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            request.answer(response)
+    def finish(found: Sequence[AddPartitionsToTxnResult]) -> None:
+        request.answer(AddPartitionsToTxnResponse(results_by_transaction=list(found)))
 
-    for asked in message.transactions:
-        result = AddPartitionsToTxnResult(transactional_id=asked.transactional_id, topic_results=[])
-        response.results_by_transaction.append(result)
-        left += 1
-
-        def take(
-            answer: AddPartitionsToTxnResponse, result: AddPartitionsToTxnResult = result
-        ) -> None:
-            result.topic_results = answer.results_by_topic_v3_and_below
-            done_one()
-
+    together = Together[AddPartitionsToTxnResult](len(message.transactions), finish)
+    for number, asked in enumerate(message.transactions):
+        take = partial(_put, together, number, asked.transactional_id)
         submit(node, _joining_of(asked), take, verify_only=asked.verify_only)
-    done_one()
+
+
+def _put(
+    together: Together[AddPartitionsToTxnResult],
+    number: int,
+    transactional_id: str,
+    answer: AddPartitionsToTxnResponse,
+) -> None:
+    rows = answer.results_by_topic_v3_and_below
+    together.put(
+        number, AddPartitionsToTxnResult(transactional_id=transactional_id, topic_results=rows)
+    )
 
 
 def _joining_of(asked: AddPartitionsToTxnTransaction) -> Joining:

@@ -9,8 +9,10 @@ dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Final, TypeAlias, cast
 
+from moldau.broker.api.together import Together
 from moldau.broker.log.marker import Marker
 from moldau.broker.replication.purgatory import Delayed
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -39,14 +41,7 @@ def serve(node: Node, request: ApiRequest) -> None:
     """Write all markers, and answer when each is safe or refused."""
     message = cast(WriteTxnMarkersRequest, request.decode())
     response = WriteTxnMarkersResponse(markers=[])
-    left = 1
-
-    def done_one() -> None:
-        nonlocal left
-        left -= 1
-        if not left:
-            request.answer(response)
-
+    rows: list[tuple[Marker, str, WritableTxnMarkerPartitionResult]] = []
     for asked in message.markers:
         marker = Marker(
             asked.producer_id,
@@ -58,15 +53,18 @@ def serve(node: Node, request: ApiRequest) -> None:
         result = WritableTxnMarkerResult(producer_id=asked.producer_id, topics=[])
         response.markers.append(result)
         for topic in asked.topics:
-            rows = [
+            partitions = [
                 WritableTxnMarkerPartitionResult(partition_index=each, error_code=0)
                 for each in topic.partition_indexes
             ]
-            result.topics.append(WritableTxnMarkerTopicResult(name=topic.name, partitions=rows))
-            for row in rows:
-                left += 1
-                write_marker(node, topic.name, row.partition_index, marker, _into(row, done_one))
-    done_one()
+            rows += ((marker, topic.name, each) for each in partitions)
+            result.topics.append(
+                WritableTxnMarkerTopicResult(name=topic.name, partitions=partitions)
+            )
+    together = Together[None](len(rows), lambda _: request.answer(response))
+    for number, (marker, name, row) in enumerate(rows):
+        on_written = partial(_note, together, number, row)
+        write_marker(node, name, row.partition_index, marker, on_written)
 
 
 def refusal(
@@ -95,12 +93,11 @@ def refusal(
     )
 
 
-def _into(row: WritableTxnMarkerPartitionResult, done_one: Callable[[], None]) -> OnWritten:
-    def on_written(code: ErrorCode) -> None:
-        row.error_code = code
-        done_one()
-
-    return on_written
+def _note(
+    together: Together[None], number: int, row: WritableTxnMarkerPartitionResult, code: ErrorCode
+) -> None:
+    row.error_code = code
+    together.put(number, None)
 
 
 def write_marker(node: Node, topic: str, index: int, marker: Marker, on_written: OnWritten) -> None:

@@ -67,6 +67,21 @@ class Delayed(ABC):
         """Answer with the current state: the time is over."""
 
 
+class Pause(Delayed):
+    """A pause of some time, after which a function is called."""
+
+    __slots__ = ("_then",)
+
+    def __init__(self, then: Callable[[], None]) -> None:
+        self._then = then
+
+    def try_complete(self) -> bool:
+        return False
+
+    def on_timeout(self) -> None:
+        self._then()
+
+
 class Purgatory:
     """All waiting operations of a node. `len` returns their number."""
 
