@@ -71,3 +71,21 @@ def test_one_line_says_that_a_disk_is_nearly_full_and_one_that_there_is_room() -
         await keeper.aclose()
 
     simulate(main)
+
+
+def test_a_shortage_that_ends_before_the_next_look_is_logged() -> None:
+    async def main(runtime: Runtime, node: Node) -> None:
+        keeper = Keeper.open(runtime)
+        keeper.upkeep.start(replace(UPKEEP, free_bytes_min=MB))
+        directories, faults = keeper.directories, node.disk.faults
+        await rest(3)
+        for capacity_bytes in (node.disk.used_bytes() + 1, None):
+            faults.capacity_bytes = capacity_bytes
+            directories.measure_room(runtime.clock.wall_ms())
+        assert not directories.is_short_of_room
+        await keeper.aclose()
+        full, again = "a disk is nearly full", "there is room again"
+        told = [full in line for line in keeper.lines if full in line or again in line]
+        assert told == [True, False, True, False], "two directories"
+
+    simulate(main)

@@ -28,7 +28,7 @@ PAUSE_MS: Final = 10
 class DiskRoom:
     """The room on the disk of one directory."""
 
-    __slots__ = ("_floor_bytes", "_free_bytes", "_path", "is_near", "is_short")
+    __slots__ = ("_floor_bytes", "_free_bytes", "_path", "is_near", "is_short", "shortages")
 
     def __init__(self, path: str) -> None:
         self._path = path
@@ -38,6 +38,8 @@ class DiskRoom:
         """Whether produces are refused."""
         self.is_near = False
         """Whether the floor is not far."""
+        self.shortages = 0
+        """How many times produces began to be refused."""
 
     def on_measured(self, free_bytes: int, total_bytes: int, floor_bytes: int) -> None:
         """Note the free room and the floor. On a small disk the floor is at most a twentieth of
@@ -45,7 +47,9 @@ class DiskRoom:
         floor = min(floor_bytes, total_bytes // _SHARE_OF_THE_DISK)
         self._floor_bytes, self._free_bytes = floor, free_bytes
         self.is_near = floor > 0 and free_bytes < floor + _NEAR_BYTES
-        self.is_short = free_bytes < (floor + floor // 4 if self.is_short else floor)
+        was_short = self.is_short
+        self.is_short = free_bytes < (floor + floor // 4 if was_short else floor)
+        self.shortages += self.is_short and not was_short
 
     def check(self) -> None:
         """Raise KafkaError if produces are refused."""

@@ -55,6 +55,8 @@ class Upkeep:
         self._commits = commits
         self._writer = writer
         self._log = log
+        self._shortages: dict[DiskRoom, int] = {}
+        """How many shortages of each disk the log has told of."""
         self._short: set[DiskRoom] = set()
         """The disks where produces are refused, as the log says."""
         self._rounds = [
@@ -101,6 +103,7 @@ class Upkeep:
             each.end()
         for each in self._rounds:
             await each.aclose()
+        self._tell_of_room()
 
     # Rounds.
 
@@ -167,18 +170,23 @@ class Upkeep:
         directories = self._directories
         directories.free_bytes_min = self.options.free_bytes_min
         directories.measure_room(self._now_ms())
-        for room in [each.state.room for each in directories.in_service()]:
-            if room.is_short and room not in self._short:
+        self._tell_of_room()
+        return False
+
+    def _tell_of_room(self) -> None:
+        """Log each shortage and its end, also one that began and ended since the last look."""
+        for room in [each.state.room for each in self._directories.in_service()]:
+            if room.shortages > self._shortages.get(room, 0):
+                self._shortages[room] = room.shortages
                 self._short.add(room)
                 self._log.warn(
                     "a disk is nearly full: produces are refused until there is more room; delete "
                     "topics or records, shorten retention, or make the disk larger",
                     **room.facts(),
                 )
-            elif room in self._short and not room.is_short:
+            if room in self._short and not room.is_short:
                 self._short.discard(room)
                 self._log.info("there is room again: produces are taken", **room.facts())
-        return False
 
     async def _expire(self) -> bool:
         self._directories.expire_producers(self._now_ms())
