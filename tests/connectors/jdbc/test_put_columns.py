@@ -72,6 +72,23 @@ def test_columns_are_written_in_batches(database: TestDatabase) -> None:
     assert len(database.rows("SELECT DISTINCT moment FROM orders")) == 1
 
 
+@pytest.mark.databases("postgresql")
+@pytest.mark.parametrize("mode", [{}, UPSERT], ids=["insert", "upsert"])
+def test_a_view_takes_columns_and_records(database: TestDatabase, mode: dict[str, str]) -> None:
+    database.run(f"CREATE TABLE kept ({COLUMNS})")
+    database.run("CREATE VIEW orders AS SELECT id, name, size, moment FROM kept")
+    task = sink_task(database, **mode, **{"batch.size": "30"})
+
+    assert task.put_columns(part(orders()[:40])) == 40
+    rest = orders()[40:]
+    task.put(
+        [SinkRecord(TOPIC, 0, None, None, ORDER, Struct.of_row(ORDER, row), 40) for row in rest]
+    )
+    task.stop()
+
+    assert written(database) == list(range(COUNT))
+
+
 def test_a_table_is_created_and_evolves_for_columns(database: TestDatabase) -> None:
     database.run("CREATE TABLE orders (id BIGINT PRIMARY KEY)")
     task = sink_task(database, **{**UPSERT, "auto.create": "true", "auto.evolve": "true"})

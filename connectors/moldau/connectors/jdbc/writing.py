@@ -29,6 +29,8 @@ _TYPES = (
     "SELECT attname, atttypid::bigint FROM pg_attribute "
     "WHERE attrelid = to_regclass(%s) AND attnum > 0 AND NOT attisdropped"
 )
+_KIND = "SELECT relkind::text FROM pg_class WHERE oid = to_regclass(%s)"
+_VIEW = "v"
 # DuckDB binds this many values quickly in one statement.
 _VALUES_MAX = 2_000
 
@@ -114,6 +116,7 @@ class CopyWriter(Writer):
         super().__init__(database)
         self._stages: dict[tuple[TableId, tuple[str, ...]], int] = {}
         self._types: dict[TableId, dict[str, int]] = {}
+        self._views: dict[TableId, bool] = {}
 
     def write_columns(
         self,
@@ -134,16 +137,17 @@ class CopyWriter(Writer):
             if len(names) > len(target.key):
                 self._update(connection, target, names, data)
         else:
-            self._copy(self.dialect.table(target.table), names, data)
+            self._insert(connection, target, names, data)
         return True
 
     def forget(self) -> None:
         self._types.clear()
+        self._views.clear()
 
     def insert(
         self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
     ) -> None:
-        self._copy(self.dialect.table(target.table), columns, rows)
+        self._insert(connection, target, columns, rows)
 
     def upsert(
         self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
@@ -160,6 +164,18 @@ class CopyWriter(Writer):
             super().update(connection, target, columns, rows)
         else:
             self._update(connection, target, columns, rows)
+
+    def _insert(
+        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: Rows
+    ) -> None:
+        """COPY into the table. A view takes no COPY, so its rows come from a staging table."""
+        table = self.dialect.table(target.table)
+        if not self._is_view(connection, target.table):
+            self._copy(table, columns, rows)
+            return
+        stage = self._stage(connection, target, columns, rows)
+        names = self.dialect.names(columns)
+        connection.exec_driver_sql(f"INSERT INTO {table} ({names}) SELECT {names} FROM {stage}")
 
     def _upsert(
         self, connection: Connection, target: Target, columns: tuple[str, ...], rows: Rows
@@ -220,6 +236,14 @@ class CopyWriter(Writer):
             types = {name: int(number) for name, number in found} if is_utf8 else {}
             self._types[table] = types
         return types
+
+    def _is_view(self, connection: Connection, table: TableId) -> bool:
+        found = self._views.get(table)
+        if found is None:
+            name = _unescaped(self.dialect.table(table))
+            kind = connection.exec_driver_sql(_KIND, (name,)).scalar()
+            found = self._views[table] = kind == _VIEW
+        return found
 
 
 def _unescaped(text: str) -> str:
