@@ -21,7 +21,7 @@ OUTCOME: Final = "[outcome]"
 ANY: Final = object()
 UNSAID: Final = object()
 _NAMING: Final = (
-    *("name", "topic", "topic_name", "topic_id", "resource_type", "resource_name"),
+    *("name", "topic", "topic_name", "topic_id", "resource_type", "resource_name", "user"),
     *("partition_index", "partition", "index", "node_id", "broker_id", "api_key", "feature"),
     *("log_dir", "producer_id", "batch_index", "replica_id", "source", "offsets"),
     *("group_id", "member_id"),

@@ -761,7 +761,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _FILES,
     ),
     OnPurpose(
-        "ApiVersions leaves out the APIs of SCRAM, delegation tokens, share and streams groups, "
+        "ApiVersions leaves out the APIs of delegation tokens, share and streams groups, "
         "which later versions bring.",
         "What is not served is not offered. SASL, ACLs and quotas are offered and refused, because "
         "tools tell a broker's version by them.",

@@ -10,8 +10,6 @@ LATER_APIS: Final = frozenset(
         "RenewDelegationToken",
         "ExpireDelegationToken",
         "DescribeDelegationToken",
-        "DescribeUserScramCredentials",
-        "AlterUserScramCredentials",
         "ShareGroupHeartbeat",
         "ShareGroupDescribe",
         "ShareFetch",

@@ -97,6 +97,7 @@ ORDERS: Final = (
     _of("responses", are("made", "nope"), "administration/* DeleteTopicsRequest"),
     _of("responses", are("nope", ""), "topics/delete what is not there, *"),
     _of("results.partitions", are("0", "1"), "replica_moves/to where it is"),
+    _of("results", are("alice", "bob", "j\u00f6rg="), "scram/describe all"),
     _of(
         "results.topics.partitions",
         by_name,

@@ -333,6 +333,17 @@ def test_kraft_version_may_be_said_as_the_voters_have_it(
             "controller.quorum.voters has kraft.version=0",
         ),
         (("-f", "group.version=9"), "cannot start at that level"),
+        (("-S", "SCRAM-SHA-256"), "give SCRAM-SHA-256=[name=USER,password=PASSWORD]"),
+        (("-S", "PLAIN=[name=u,password=p]"), "there are SCRAM-SHA-256, SCRAM-SHA-512"),
+        (("-S", "SCRAM-SHA-256=[password=p]"), "no name of a user"),
+        (("-S", "SCRAM-SHA-256=[name=u]"), "'u' needs a password"),
+        (("-S", "SCRAM-SHA-256=[name=u,password=p,iterations=9]"), "give 4096 to 16384"),
+        (("-S", "SCRAM-SHA-256=[name=u,password=p,salt=?]"), "salt of 'u' is not base64"),
+        (("-S", "SCRAM-SHA-256=[name=u,password=a,b]"), "a password with a comma"),
+        (
+            ("-S", "SCRAM-SHA-256=[name=u,password=p]", "-r", "3.4"),
+            "SCRAM users need a newer metadata.version",
+        ),
         (("-s", "-N"), "exclude each other"),
         (
             (

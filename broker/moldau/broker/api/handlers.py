@@ -32,6 +32,7 @@ from moldau.broker.api import (
     offset_fetch,
     offset_for_leader_epoch,
     produce,
+    scram,
     topic_partitions,
     topics,
     transactions,
@@ -40,6 +41,7 @@ from moldau.broker.api import (
 )
 from moldau.broker.api.forwarding import to_controller
 from moldau.broker.api.row import BOTH, CONTROLLER, Api, Refuse
+from moldau.broker.controller.scram_changes import refuse_scram
 from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclOperation, AclResource
@@ -165,6 +167,8 @@ APIS: Final[Mapping[int, Api]] = {
     49: Api.of_off(
         client_quotas.NOT_ENFORCED, (CLUSTER, ALTER_CONFIGS), BOTH, client_quotas.refuse_change
     ),
+    50: Api(scram.serve_describe, CLUSTER, DESCRIBE, BOTH),
+    51: _decided(CLUSTER, ALTER, refuse_scram),
     **dict.fromkeys((52, 53, 54), _between_nodes()),
     55: _decided(CLUSTER, DESCRIBE),
     56: _between_nodes(),

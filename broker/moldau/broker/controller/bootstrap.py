@@ -18,6 +18,7 @@ from moldau.broker.controller.levels import (
     SUPPORTED,
     default_levels,
     supports_elr,
+    supports_scram,
 )
 from moldau.broker.controller.rules import Rules
 from moldau.errors import ConfigError
@@ -52,6 +53,8 @@ def bootstrap_records(
             )
     if wanted.get(ELR_VERSION) and not supports_elr(metadata_version):
         raise ConfigError(f"{ELR_VERSION} needs a newer {METADATA_VERSION}", level=metadata_version)
+    if credentials and not supports_scram(metadata_version):
+        raise ConfigError(f"SCRAM users need a newer {METADATA_VERSION}", level=metadata_version)
     names = sorted(wanted, key=lambda name: (name != METADATA_VERSION, name))
     return [
         *(

@@ -24,6 +24,7 @@ from moldau.broker.controller.periodic import Periodic
 from moldau.broker.controller.producer_ids import allocate_producer_ids
 from moldau.broker.controller.reassignments import alter_reassignments, list_reassignments
 from moldau.broker.controller.rules import Rules
+from moldau.broker.controller.scram_changes import alter_scram, describe_scram
 from moldau.broker.controller.topic_creation import create_topics
 from moldau.broker.decision.context import RequestContext
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -34,6 +35,7 @@ from moldau.protocol.messages.alter_partition import AlterPartitionRequest
 from moldau.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
 )
+from moldau.protocol.messages.alter_user_scram_credentials import AlterUserScramCredentialsRequest
 from moldau.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest
@@ -41,6 +43,9 @@ from moldau.protocol.messages.controller_registration import ControllerRegistrat
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest
 from moldau.protocol.messages.create_topics import CreateTopicsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
+from moldau.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
+)
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
 from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
@@ -145,6 +150,10 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ),
     ListConfigResourcesRequest: lambda at, request, context, _: Outcome(
         (), config_changes.list_config_resources(at.image, request, context.version)
+    ),
+    AlterUserScramCredentialsRequest: lambda at, request, _, __: alter_scram(at.image, request),
+    DescribeUserScramCredentialsRequest: lambda at, request, _, __: Outcome(
+        (), describe_scram(at.image, request)
     ),
     UpdateFeaturesRequest: lambda at, request, context, inputs: update_features(
         at.image, at.rules, request, Asked(context.version, inputs.kraft_version)

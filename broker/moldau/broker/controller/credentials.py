@@ -50,28 +50,36 @@ class Credentials:
         RemoveDelegationTokenRecord,
     )
 
-    __slots__ = ("scram", "tokens")
+    __slots__ = ("_scram", "tokens")
 
     def __init__(self) -> None:
-        self.scram: dict[tuple[str, int], ScramCredential] = {}
+        self._scram: dict[tuple[str, int], ScramCredential] = {}
         self.tokens: dict[str, DelegationToken] = {}
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, Credentials):
             return NotImplemented
-        return self.scram == other.scram and self.tokens == other.tokens
+        return self._scram == other._scram and self.tokens == other.tokens
 
     __hash__ = None  # type: ignore[assignment]  # it changes
+
+    def scram(self, user: str, mechanism: int) -> ScramCredential | None:
+        """Return the credential of a user for a mechanism; None if the user has none."""
+        return self._scram.get((user, mechanism))
+
+    def scram_users(self) -> Iterator[str]:
+        """Yield each user with a SCRAM credential once."""
+        return iter(dict.fromkeys(user for user, _ in self._scram))
 
     def replay(self, record: MetadataRecord) -> None:
         """Apply one record of this family."""
         match record:
             case UserScramCredentialRecord():
-                self.scram[record.name, record.mechanism] = ScramCredential(
+                self._scram[record.name, record.mechanism] = ScramCredential(
                     record.salt, record.stored_key, record.server_key, record.iterations
                 )
             case RemoveUserScramCredentialRecord():
-                self.scram.pop((record.name, record.mechanism), None)
+                self._scram.pop((record.name, record.mechanism), None)
             case DelegationTokenRecord():
                 self.tokens[record.token_id] = DelegationToken(
                     record.owner,
@@ -97,7 +105,7 @@ class Credentials:
                 server_key=credential.server_key,
                 iterations=credential.iterations,
             )
-            for (name, mechanism), credential in self.scram.copy().items()
+            for (name, mechanism), credential in self._scram.copy().items()
         )
         tokens = (
             DelegationTokenRecord(

@@ -80,6 +80,7 @@ _DEFAULTS: Final = (
 )
 
 _MIGRATION_SINCE: Final = 8
+_SCRAM_SINCE: Final = 11
 _DIRECTORIES_SINCE: Final = 17
 _ELR_SINCE: Final = 23
 _CORDONED_SINCE: Final = 30
@@ -113,6 +114,11 @@ def default_levels(metadata_version: int) -> dict[str, int]:
 def changes_records_between(lower: int, higher: int) -> bool:
     """Whether a record written at `higher` may not be understood at `lower`."""
     return any(lower < level <= higher for level in _RECORDS_CHANGED_AT)
+
+
+def supports_scram(metadata_version: int) -> bool:
+    """Whether the metadata log may hold SCRAM credentials."""
+    return metadata_version >= _SCRAM_SINCE
 
 
 def supports_directories(metadata_version: int) -> bool:

@@ -17,6 +17,7 @@ from moldau.cli.command import Context, Exit, UsageError
 if TYPE_CHECKING:
     from moldau.broker.controller.storage import Plan
     from moldau.config import Settings
+    from moldau.ids import RandomBytes
     from moldau.protocol.declare import MetadataRecord
 
 
@@ -66,6 +67,14 @@ def _add_format_arguments(parser: ArgumentParser) -> None:
         help="another level of a feature; may be given again",
     )
     parser.add_argument(
+        "-S",
+        "--add-scram",
+        action="append",
+        default=[],
+        metavar="MECHANISM=[name=USER,password=PASSWORD]",
+        help="a user that the cluster has from the start; may be given again",
+    )
+    parser.add_argument(
         "-s",
         "--standalone",
         action="store_true",
@@ -113,7 +122,7 @@ def _format(arguments: Namespace, context: Context) -> int:
     plan = plan_of(
         settings,
         cluster_id,
-        _bootstrap(arguments, is_static=bool(settings[controller_quorum_voters])),
+        _bootstrap(arguments, runtime.random, is_static=bool(settings[controller_quorum_voters])),
         is_standalone=_is_standalone(arguments, settings),
         host_name=host_name(),
         first_voters=(arguments.initial_controllers or "").split(",")
@@ -150,7 +159,9 @@ def _warn_of_lost_metadata(plan: Plan, formatted: Sequence[str], err: TextIO) ->
         )
 
 
-def _bootstrap(arguments: Namespace, *, is_static: bool) -> list[MetadataRecord]:
+def _bootstrap(
+    arguments: Namespace, random: RandomBytes, *, is_static: bool
+) -> list[MetadataRecord]:
     from moldau.broker.controller.bootstrap import bootstrap_records
     from moldau.broker.controller.levels import (
         KRAFT_VERSION,
@@ -158,6 +169,7 @@ def _bootstrap(arguments: Namespace, *, is_static: bool) -> list[MetadataRecord]
         METADATA_VERSION_NEWEST,
         metadata_version_level,
     )
+    from moldau.broker.main.storage_scram import credential_of
 
     level = METADATA_VERSION_NEWEST
     if arguments.release_version is not None:
@@ -175,7 +187,8 @@ def _bootstrap(arguments: Namespace, *, is_static: bool) -> list[MetadataRecord]
             _check_kraft_version(text, int(number), is_static=is_static)
         else:
             levels[name] = int(number)
-    return bootstrap_records(level, levels)
+    credentials = [credential_of(text, random.randbytes) for text in arguments.add_scram]
+    return bootstrap_records(level, levels, credentials)
 
 
 def _check_kraft_version(text: str, level: int, *, is_static: bool) -> None:
