@@ -66,7 +66,7 @@ async def require_outputs(app: str, door: Door, reports: Reports, missing: Seque
     try:
         async with asyncio.timeout(_OUTPUT_WAIT_S):
             for topic in missing:
-                await door.producer.partitions(topic)
+                await door.committer.find(topic)
     except TimeoutError:
         left = [name for name in missing if name not in await door.topics(missing)]
         if left:
@@ -115,7 +115,7 @@ class _Kept:
         try:
             async with asyncio.timeout(_KEPT_WAIT_S):
                 await self._make(layout)
-            await self._door.producer.send_and_wait(self.topic, now.encoded(), key=KEY, partition=0)
+            await self._door.committer.keep(self.topic, KEY, now.encoded())
         except (KafkaError, TimeoutError) as error:
             self._refuse(error)
 

@@ -6,11 +6,12 @@
 4. Rows and the ends of the changelogs go into RocksDB, in one batch for each task.
 
 A crash after any of these steps loses nothing: records after the committed offsets are processed
-again, and RocksDB is at most behind its changelog. A transaction would belong around 2 and 3.
+again, and RocksDB is at most behind its changelog. An atomic committer makes 2 and 3 one
+transaction, and RocksDB receives nothing that is not in a committed one.
 
-A damaged store, found in step 1 or 4, stops the commit of its own task only: the error is the
-task's `damage`, and the worker makes the task again. If it is found in 1, nothing of the task was
-sent, and its records are processed again; in 4, the changelog holds what RocksDB does not.
+A damaged store, found in step 1 or 4, is the `damage` of its task. If it is found in 1, an atomic
+commit is off; else only the task is left out: nothing of it was sent, and its records are processed
+again. In 4, the changelog holds what RocksDB does not.
 """
 
 from __future__ import annotations
@@ -22,7 +23,8 @@ from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted
 from moldau.streams.state.changes import Changes
-from moldau.streams.worker.door import Committed, Door, TopicPartition
+from moldau.streams.worker.committed import Committed
+from moldau.streams.worker.committer import Committer, TopicPartition
 from moldau.streams.worker.tasks import WorkerTask
 
 if TYPE_CHECKING:
@@ -30,27 +32,36 @@ if TYPE_CHECKING:
 
 
 async def commit(
-    tasks: Sequence[WorkerTask], door: Door, gate: Gate, topic_ids: Mapping[str, Uuid]
+    tasks: Sequence[WorkerTask],
+    committer: Committer,
+    gate: Gate,
+    topic_ids: Mapping[str, Uuid],
 ) -> None:
-    """Commit what these tasks did. MembershipLost or CommitLater leave them unchanged: nothing was
-    stored, and nothing is lost if a later commit follows."""
+    """Commit what these tasks did. Errors leave them unchanged: nothing was stored.
+
+    MembershipLost or CommitLater lose nothing if a later commit follows; StoreCorrupted ends an
+    atomic commit.
+    """
     touched = [each for each in tasks if each.is_touched]
     if not touched:
         return
     flushed = await _flushed(touched, gate)
+    for task in touched:
+        if committer.is_atomic and task.damage is not None:
+            raise task.damage
     touched = _undamaged(touched)
     logged = {}
     for where, changes in flushed.items():
-        logged[where] = await door.log(where, changes)
+        logged[where] = await committer.log(where, changes)
     for task in touched:
         for outputs in task.task.take_outputs():
-            await door.send(outputs)
-    ends = await door.written(logged)
+            await committer.send(outputs)
+    ends = await committer.written(logged)
     for task in touched:
         task.unstored |= _ends_of(task, ends, topic_ids)
-    offsets = {where: each for task in touched for where, each in _offsets(task).items()}
-    if offsets:
-        await door.commit(offsets)
+    await committer.commit(
+        {where: each for task in touched for where, each in _offsets(task).items()}
+    )
     await gate.run(_store, touched)
     for task in _undamaged(touched):
         task.committed.update(task.task.positions())

@@ -1,13 +1,11 @@
-"""Every use of the client by a worker: this module is the only door to `moldau.client`.
+"""What a worker reads and asks with the client, and its membership; a committer writes.
 
-Invariants: offsets are committed only by `commit`; a rebalance calls its listener inside `poll`, so
-that no partition is taken away while records are processed; `send` and `log` return before the
-records are acknowledged, and `written` afterwards, or raises the error of what failed.
+Invariant: a rebalance calls its listener inside `poll`, so that no partition is taken away while
+records are processed.
 """
 
 from __future__ import annotations
 
-import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -16,10 +14,8 @@ from typing import Final, NamedTuple
 from moldau.client import (
     Admin,
     Consumer,
-    Deliveries,
     KafkaError,
     NewTopic,
-    OffsetAndMetadata,
     PartitionRecords,
     Producer,
     RebalanceListener,
@@ -29,34 +25,18 @@ from moldau.client import TopicPartition as TopicPartition
 from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
 from moldau.runtime import Runtime
-from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.engine.batches import Chunk
 from moldau.streams.plan.topics import InternalTopic
-from moldau.streams.state.changes import Changes
+from moldau.streams.worker.committed import Committed
+from moldau.streams.worker.committer import AtLeastOnce, Committer
 from moldau.streams.worker.owners import OwnerAssignor
 from moldau.streams.worker.settings import AppSettings, replication_factor
 
-LOG: Final = logging.getLogger("moldau.streams")
 _RECORDS_MAX: Final = 5000
 _READ_S: Final = 0.1
-_LOST: Final = frozenset(
-    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
-)
-_LATER: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
-_WITHOUT_TEXTS: Final = (
-    "offsets are committed without stream times, so after a restart windows may stay open longer; "
-    "raise offset.metadata.max.bytes on the brokers and start the app again"
-)
 
 TopicNames = Callable[[], Awaitable[set[str]]]
 Told = Callable[[Sequence[TopicPartition]], Awaitable[None]]
-
-
-class MembershipLost(Exception):
-    """The group has continued without this worker: what it has not committed belongs to others."""
-
-
-class CommitLater(Exception):
-    """The group rebalances and accepts no commit now; nothing is lost."""
 
 
 class Fetched(NamedTuple):
@@ -64,13 +44,6 @@ class Fetched(NamedTuple):
 
     where: TopicPartition
     chunk: Chunk
-
-
-class Committed(NamedTuple):
-    """The offset at which a group continues, and the text that was kept with it."""
-
-    offset: int
-    metadata: str
 
 
 class TopicFacts(NamedTuple):
@@ -155,13 +128,12 @@ class Reader:
 
 
 class Door:
-    """A member's consumer, its producer, an admin, and readers of changelogs and global tables."""
+    """A member's consumer, its committer, an admin, and readers of changelogs and global tables."""
 
     def __init__(self, settings: AppSettings, app: str, member: str, runtime: Runtime) -> None:
         """`member` is the worker's name, the same after a restart."""
         self.owners = OwnerAssignor(settings.server)
         self._ends: dict[TopicPartition, int] = {}
-        self._are_texts_refused = False
         self._replication = settings.own[replication_factor]
         of_group = {
             "auto.offset.reset": "earliest",
@@ -176,7 +148,8 @@ class Door:
         assignors = of_group.pop("partition.assignment.strategy", None)
         strategy = [self.owners] if assignors is None else assignors.split(",")
         self.consumer = Consumer(of_group, runtime=runtime, partition_assignment_strategy=strategy)
-        self.producer = Producer({"client.id": member, **settings.of("producer")}, runtime=runtime)
+        producer = Producer({"client.id": member, **settings.of("producer")}, runtime=runtime)
+        self.committer: Committer = AtLeastOnce(producer, self.consumer)
         self.admin = Admin({"client.id": member, **settings.of("admin")}, runtime=runtime)
         self.changelogs = Reader(settings.of("restore.consumer"), f"{member}-restore", runtime)
         self.globals = Reader(settings.of("global.consumer"), f"{member}-global", runtime)
@@ -186,7 +159,7 @@ class Door:
         async with AsyncExitStack() as on_failure:
             on_failure.push_async_callback(self.aclose)
             await self.admin.start()
-            await self.producer.start()
+            await self.committer.start()
             await self.consumer.start()
             on_failure.pop_all()
 
@@ -194,7 +167,7 @@ class Door:
         """Leave the group, deliver what was sent, and disconnect."""
         async with AsyncExitStack() as left:
             left.push_async_callback(self.admin.aclose)
-            left.push_async_callback(self.producer.aclose)
+            left.push_async_callback(self.committer.aclose)
             left.push_async_callback(self.changelogs.aclose)
             left.push_async_callback(self.globals.aclose)
             left.push_async_callback(self.consumer.aclose, leave_group=True)
@@ -270,6 +243,10 @@ class Door:
         parts = await self.consumer.poll(timeout_s)
         return [_fetched(each) for each in parts]
 
+    def assigned(self) -> frozenset[TopicPartition]:
+        """Return the partitions that the group has assigned to this worker."""
+        return frozenset(self.consumer.assignment)
+
     def pause(self, partitions: Sequence[TopicPartition]) -> None:
         """Return no records of these partitions until `resume`."""
         self.consumer.pause(partitions)
@@ -324,63 +301,6 @@ class Door:
             where: Committed(each.offset, each.metadata)
             for where, each in found.items()
             if each is not None
-        }
-
-    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
-        """Commit the offsets of the group with their texts, or without if those are refused.
-
-        Raise MembershipLost if the group has continued without this worker, CommitLater during a
-        rebalance.
-        """
-        wanted = {
-            where: OffsetAndMetadata(each.offset, "" if self._are_texts_refused else each.metadata)
-            for where, each in offsets.items()
-        }
-        try:
-            await self.consumer.commit(wanted)
-        except KafkaError as error:
-            if error.code is ErrorCode.OFFSET_METADATA_TOO_LARGE and not self._are_texts_refused:
-                self._are_texts_refused = True
-                LOG.warning("streams: %s: %s", error, _WITHOUT_TEXTS)
-                await self.commit(offsets)
-                return
-            if error.code in _LOST:
-                raise MembershipLost(str(error)) from error
-            if error.code in _LATER:
-                raise CommitLater(str(error)) from error
-            raise
-
-    # Output
-
-    async def send(self, outputs: Outputs) -> None:
-        """Send the outputs, without waiting until they are acknowledged."""
-        await self.producer.send_many(
-            outputs.topic,
-            outputs.values,
-            keys=outputs.keys,
-            headers=outputs.headers or None,
-            timestamps_ms=outputs.timestamps,
-            partition=outputs.partitions or None,
-        )
-
-    async def log(self, where: TopicPartition, changes: Changes) -> Deliveries:
-        """Send changes of a store to its changelog, without waiting until they are acknowledged."""
-        return await self.producer.send_many(
-            where.topic,
-            changes.values,
-            keys=changes.keys,
-            timestamps_ms=changes.timestamps,
-            partition=where.partition,
-        )
-
-    async def written(
-        self, logged: Mapping[TopicPartition, Deliveries]
-    ) -> dict[TopicPartition, int]:
-        """Wait until all that was sent is acknowledged. Return the ends of what was logged."""
-        await self.producer.flush()
-        return {
-            where: max(each.base_offset + each.records for each in await deliveries)
-            for where, deliveries in logged.items()
         }
 
 

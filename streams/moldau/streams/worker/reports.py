@@ -162,6 +162,10 @@ class Reports:
         """Report that a commit is repeated after the rebalance of the group."""
         LOG.info("streams: commit again after the rebalance: %s", reason)
 
+    def reverted(self, reason: str) -> None:
+        """Report that what was not committed is processed again."""
+        LOG.warning("streams: reverted to the last commit: %s", reason)
+
     def membership_lost(self, reason: str) -> None:
         """Report that the group has continued without this worker."""
         LOG.warning(

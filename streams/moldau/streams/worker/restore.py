@@ -13,7 +13,8 @@ from collections.abc import Iterable, Mapping
 
 from moldau.streams.rocks import ChangelogPosition
 from moldau.streams.state.changes import Changes
-from moldau.streams.worker.door import Committed, Fetched, TopicFacts, TopicPartition
+from moldau.streams.worker.committed import Committed
+from moldau.streams.worker.door import Fetched, TopicFacts, TopicPartition
 from moldau.streams.worker.tasks import Restoring, WorkerTask
 
 

@@ -13,7 +13,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
@@ -21,43 +21,24 @@ from moldau.streams.plan.plan import Plan
 from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.starting.shell import prepare
-from moldau.streams.worker import restore
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.commit import commit
-from moldau.streams.worker.door import (
-    CommitLater,
-    Committed,
-    Door,
-    MembershipLost,
-    Rebalance,
-    TopicFacts,
-    TopicPartition,
-)
+from moldau.streams.worker.committer import CommitLater, CommitReverted, MembershipLost
+from moldau.streams.worker.decisions import NOTHING, Decisions, Ready
+from moldau.streams.worker.door import Door, Rebalance, TopicFacts, TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables
 from moldau.streams.worker.inputs import GONE_S, LOOK_S, InputWatch
 from moldau.streams.worker.metrics import WorkerMetrics
+from moldau.streams.worker.own_tasks import RESTORE_POLL_S, OwnTasks, forget_frames
 from moldau.streams.worker.queries import Queries
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings
 from moldau.streams.worker.stale_tasks import StaleTasks
 from moldau.streams.worker.state_directory import StateDirectory
-from moldau.streams.worker.tasks import (
-    Database,
-    MakeTask,
-    OpenDatabase,
-    TaskId,
-    TaskState,
-    WorkerTask,
-    store_kinds,
-    tasks_of,
-)
-
-if TYPE_CHECKING:
-    from moldau.streams.plan.plan import Program
+from moldau.streams.worker.tasks import MakeTask, OpenDatabase, TaskState, WorkerTask
 
 _SLICES: Final = 10
 """At most this many slices of a task are processed before the others have their turn."""
-_RESTORE_POLL_S: Final = 0.1
 _LEARN_ENDS_S: Final = 0.5
 _TOPIC_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -75,7 +56,6 @@ class Worker:
         reports: Reports,
     ) -> None:
         self._plan = plan
-        self._make_task = make_task
         self._settings = settings.own
         self._directory = directory
         self._runtime = runtime
@@ -92,7 +72,21 @@ class Worker:
             reports,
             self._settings[rows.cache_max_bytes] // max(1, tables),
         )
-        self.tasks: dict[TaskId, WorkerTask] = {}
+        self._own = OwnTasks(
+            plan,
+            make_task,
+            self._door,
+            directory,
+            self._open_database,
+            (self._gate, runtime, reports),
+        )
+        self.tasks = self._own.tasks
+        self._decisions = Decisions(
+            self.tasks,
+            is_atomic=self._door.committer.is_atomic,
+            interval_s=self._settings[rows.commit_interval_ms] / 1000,
+            uncommitted_bytes_max=self._settings[rows.uncommitted_bytes_max],
+        )
         self.queries = Queries(plan, self._gate, self.tasks, self._globals, self._door.owners)
         self.metrics = WorkerMetrics(self.tasks, self._gate, self._door.lag)
         self._stale = StaleTasks(
@@ -100,9 +94,7 @@ class Worker:
             runtime.files,
             self._settings[rows.state_cleanup_delay_ms] / 1000,
         )
-        self._topics: dict[str, TopicFacts] = {}
         self._watch = InputWatch(plan.app, ())
-        self._commit_at = 0.0
         self._purge_at = 0.0
         self._learn_ends_at = 0.0
         self._has_more = False
@@ -131,7 +123,7 @@ class Worker:
             left.callback(self._gate.close)
             left.push_async_callback(self._door.aclose)
             left.push_async_callback(self._globals.aclose)
-            left.push_async_callback(self._close_all)
+            left.push_async_callback(self._own.close_all)
             await self._prepare()
             while not self._is_stopping:
                 try:
@@ -143,7 +135,7 @@ class Worker:
                         self._watch.doubt(now)
                         await self._check_inputs(until=now + 2 * GONE_S)
                     raise
-            await self._commit_all(self._of(TaskState.RUNNING))
+            await self._commit_all()
 
     async def _prepare(self) -> None:
         start = await prepare(
@@ -153,18 +145,18 @@ class Worker:
             lambda: self._is_stopping,
             accepts_changes=self._settings[rows.accept_topology_changes],
         )
-        self._topics = start.topics
+        self._own.begin(start.topics, self._globals, self._settings[rows.cache_max_bytes])
         self._watch = InputWatch(self._plan.app, start.layout.inputs())
         if self._plan.global_tables:
             await self._globals.start(
-                self._open_database, self._directory.of_globals(), self._topics
+                self._open_database, self._directory.of_globals(), start.topics
             )
             await self._globals.restore(lambda: self._is_stopping)
         rebalance = Rebalance(self._assigned, self._revoked, self._lost)
         self.queries.widths = start.layout.counts
         await self._door.subscribe(self._watch.inputs, rebalance)
         self._reports.started(self._watch.inputs)
-        self._schedule_commit()
+        self._decisions.on_commit_begun(self._runtime.clock.monotonic())
 
     # One turn of the loop
 
@@ -172,6 +164,12 @@ class Worker:
         await self._check_inputs()
         try:
             await self._poll_and_process()
+            for task in self._own.of(TaskState.RUNNING):
+                await self._send(task)
+                self._press(task)
+        except CommitReverted as error:
+            self._reports.reverted(str(error))
+            self._decisions.on_reverted(error)
         except StoreCorrupted as error:
             if not await self._heal(error):
                 raise
@@ -180,13 +178,8 @@ class Worker:
             self._gate.damage = None
             await self._heal(damage)
             return
-        running = self._of(TaskState.RUNNING)
-        for task in running:
-            await self._send(task)
-            self._press(task)
-        if self._is_commit_due(running):
-            for damaged in await self._commit(running):
-                await self._make_anew(damaged)
+        self._decisions.on_turn(self._runtime.clock.monotonic())
+        await self._decide()
         now = self._runtime.clock.monotonic()
         if self._stale.is_due(now):
             used = {str(task_id) for task_id in self.tasks}
@@ -203,21 +196,23 @@ class Worker:
                 self._watch.on_look(there, now)
             if self._is_stopping or not self._watch.is_doubted or now >= until:
                 return
-            await asyncio.sleep(_RESTORE_POLL_S)
+            await asyncio.sleep(RESTORE_POLL_S)
 
     async def _poll_and_process(self) -> None:
-        is_restoring = bool(self._of(TaskState.RESTORING))
+        is_restoring = bool(self._own.of(TaskState.RESTORING))
         fetched = await self._door.poll(0.0 if is_restoring else self._wait_s())
         for where, chunk in fetched:
-            task = self._task_of(where)
+            task = self._own.with_input(where)
             if task is not None:  # a rebalance may have taken it away in the same poll
                 task.task.add(where.topic, chunk)
+                if len(chunk):
+                    task.origins.setdefault(where, chunk.offsets[0])
                 task.fetched[where] = chunk.next_offset
         if self._plan.global_tables:
             await self._globals.read()
         if is_restoring:
-            await self._restore()
-        running = self._of(TaskState.RUNNING)
+            await self._own.restore()
+        running = self._own.of(TaskState.RUNNING)
         await self._learn_ends(running)
         for task in running:
             for where in task.inputs:
@@ -237,7 +232,7 @@ class Worker:
         longest_s = self._settings[rows.poll_ms] / 1000
         if not any(each.is_touched for each in self.tasks.values()):
             return longest_s
-        return max(0.0, min(longest_s, self._commit_at - self._runtime.clock.monotonic()))
+        return max(0.0, min(longest_s, self._decisions.commit_at - self._runtime.clock.monotonic()))
 
     def _process(self, tasks: Sequence[WorkerTask]) -> bool:
         """Process records and run timers, on a thread. Return whether there is more to process."""
@@ -280,7 +275,7 @@ class Worker:
     async def _send(self, task: WorkerTask) -> None:
         for outputs in task.task.take_outputs():
             task.is_touched = True
-            await self._door.send(outputs)
+            await self._door.committer.send(outputs)
 
     def _press(self, task: WorkerTask) -> None:
         """Pause partitions that a task does not keep up with, and resume them when it does."""
@@ -294,47 +289,77 @@ class Worker:
                 task.paused.discard(where)
                 self._door.resume([where])
 
-    # Commits
+    # Commits, and what they lead to
 
-    def _schedule_commit(self) -> None:
-        interval_s = self._settings[rows.commit_interval_ms] / 1000
-        self._commit_at = self._runtime.clock.monotonic() + interval_s
+    async def _decide(self) -> None:
+        """Do what is to be done now, until nothing is."""
+        while True:
+            ready = self._decisions.ready()
+            if self._decisions.failure is not None:
+                raise self._decisions.failure
+            if ready == NOTHING:
+                return
+            if ready.commit:
+                await self._commit([self.tasks[each] for each in ready.commit])
+                continue
+            if ready.revert:
+                await self._door.committer.revert()
+            await self._close(ready)
+            for task_id in ready.suspend:
+                self.tasks[task_id].state = TaskState.SUSPENDED
+            if ready.remake:
+                await self._make_again(ready)
 
-    def _is_commit_due(self, tasks: Sequence[WorkerTask]) -> bool:
-        if self._runtime.clock.monotonic() >= self._commit_at:
-            return True
-        if any(each.task.wants_commit() for each in tasks):
-            return True
-        most = self._settings[rows.uncommitted_bytes_max]
-        return any(each.uncommitted_bytes() > most for each in tasks)
+    async def _close(self, ready: Ready) -> None:
+        closed = [self.tasks[each] for each in ready.close]
+        await self._own.close(ready.close)
+        for task in closed:
+            if task.task_id in ready.set_aside:
+                self._own.set_aside(task)
 
-    async def _commit(self, tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
-        """Commit these tasks. Return those whose stores were found damaged; they are closed."""
-        self._schedule_commit()
-        ids = {name: facts.topic_id for name, facts in self._topics.items()}
+    async def _make_again(self, ready: Ready) -> None:
+        await asyncio.sleep(ready.wait_s)
+        still = self._door.assigned()
+        again = [
+            each
+            for each in ready.remake
+            if each.task_id not in self.tasks and still.issuperset(each.inputs)
+        ]
+        if again:
+            await self._own.make_again(again)
+            self._decisions.on_made()
+
+    async def _commit_all(self) -> None:
+        """Commit what runs, including what only the clock has changed, before the worker stops."""
+        for task in self._own.of(TaskState.RUNNING):
+            task.is_touched = True
+        self._decisions.on_stopping()
+        await self._decide()
+
+    async def _commit(self, tasks: Sequence[WorkerTask]) -> None:
+        """Commit these tasks, and tell the outcome."""
         begun = self._runtime.clock.monotonic()
+        self._decisions.on_commit_begun(begun)
+        ids = {name: facts.topic_id for name, facts in self._own.topics.items()}
         try:
-            await commit(tasks, self._door, self._gate, ids)
+            await commit(tasks, self._door.committer, self._gate, ids)
         except CommitLater as error:
             self._reports.commit_later(str(error))
-            return await self._set_aside(tasks)
+            self._decisions.on_commit_later()
         except MembershipLost as error:
             self._reports.membership_lost(str(error))
-            await self._set_aside(tasks)
-            await self._close(list(self.tasks))
-            return []
-        self.metrics.commit_duration.observe(self._runtime.clock.monotonic() - begun)
-        damaged = await self._set_aside(tasks)
-        if self._plan.global_tables:
-            await self._globals.commit()
-        await self._purge(tasks)
-        return damaged
-
-    async def _commit_all(self, tasks: Sequence[WorkerTask]) -> None:
-        """Commit tasks that are about to go, including what only the clock has changed in them."""
-        for task in tasks:
-            task.is_touched = True
-        await self._commit(tasks)
+            self._decisions.on_membership_lost()
+        except CommitReverted as error:
+            self._reports.reverted(str(error))
+            self._decisions.on_reverted(error)
+        except StoreCorrupted:
+            self._decisions.on_damage()
+        else:
+            self.metrics.commit_duration.observe(self._runtime.clock.monotonic() - begun)
+            self._decisions.on_committed()
+            if self._plan.global_tables:
+                await self._globals.commit()
+            await self._purge(tasks)
 
     async def _purge(self, tasks: Sequence[WorkerTask]) -> None:
         now = self._runtime.clock.monotonic()
@@ -354,179 +379,22 @@ class Worker:
     # Rebalances
 
     async def _revoked(self, partitions: Sequence[TopicPartition]) -> None:
-        tasks = [
-            each for each in self.tasks.values() if not set(each.inputs).isdisjoint(partitions)
-        ]
-        await self._commit_all([each for each in tasks if each.state is TaskState.RUNNING])
-        for task in tasks:
-            if task.state is not TaskState.CLOSED:
-                task.state = TaskState.SUSPENDED
+        self._decisions.on_revoked(partitions)
+        for task in self.tasks.values():
+            if not set(task.inputs).isdisjoint(partitions):
+                # Commit what only the clock has changed in it, too.
+                task.is_touched |= task.state is TaskState.RUNNING
+        await self._decide()
 
     async def _lost(self, partitions: Sequence[TopicPartition]) -> None:
-        await self._close(
-            [
-                task_id
-                for task_id, task in self.tasks.items()
-                if not set(task.inputs).isdisjoint(partitions)
-            ]
-        )
+        self._decisions.on_lost(partitions)
+        await self._decide()
 
     async def _assigned(self, partitions: Sequence[TopicPartition]) -> None:
-        """Take over partitions: all with an eager assignor, new ones with a cooperative one."""
-        self._door.forget_ends()
-        kept = {
-            where
-            for task in self.tasks.values()
-            if task.state is not TaskState.SUSPENDED
-            for where in task.inputs
-        }
-        wanted = tasks_of(self._plan, kept | set(partitions))
-        committed = await self._door.committed(
-            [where for _, inputs in wanted.values() for where in inputs]
-        )
-        await self._sort_out(wanted, committed)
-        new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
-        for task_id, (program, inputs) in new.items():
-            self.tasks[task_id] = await self._gate.run(
-                self._make, task_id, program, inputs, committed
-            )
-        self._share_cache()
+        await self._own.assign(partitions)
         self._watch.doubt(self._runtime.clock.monotonic())
-        await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
-        self._reports.assigned(self.tasks.values())
-
-    def _share_cache(self) -> None:
-        """Divide the cache limit equally among all stores of all tasks here."""
-        stores = sum(len(task.program.stores) for task in self.tasks.values())
-        stores += len(self._plan.global_tables)
-        for task in self.tasks.values():
-            task.task.limit_cache(self._settings[rows.cache_max_bytes] // max(1, stores))
-
-    async def _sort_out(
-        self,
-        wanted: Mapping[TaskId, tuple[Program, tuple[TopicPartition, ...]]],
-        committed: Mapping[TopicPartition, Committed],
-    ) -> None:
-        """Close the tasks that are no longer here, and those that another worker has run in
-        between, which this worker may not know; resume the others."""
-        suspended = self._of(TaskState.SUSPENDED)
-        ends = await self._door.ends([where for task in suspended for where in task.changelogs()])
-        gone = [
-            task_id
-            for task_id, task in self.tasks.items()
-            if task_id not in wanted
-            or wanted[task_id][1] != task.inputs
-            or (task in suspended and not restore.is_current(task, committed, ends))
-        ]
-        await self._close(gone)
-        for task in self._of(TaskState.SUSPENDED):
-            self._take_up(task)
-
-    def _take_up(self, task: WorkerTask) -> None:
-        """Resume a task that is still here after a rebalance.
-
-        Its buffered records are not fetched again, though the consumer would continue at the
-        committed offsets.
-        """
-        for where, offset in task.fetched.items():
-            self._door.seek(where, offset)
-        is_restored = all(each.is_done for each in task.restoring.values())
-        task.state = TaskState.RUNNING if is_restored else TaskState.RESTORING
-        task.paused.clear()
-
-    def _make(
-        self,
-        task_id: TaskId,
-        program: Program,
-        inputs: tuple[TopicPartition, ...],
-        committed: Mapping[TopicPartition, Committed],
-    ) -> WorkerTask:
-        """Open the stores of a task and make it; runs on a thread."""
-        database = None
-        if program.stores:
-            database = self._open(task_id, program)
-        backings = {}
-        if database is not None:
-            backings = {store.name: database.backing(store.name) for store in program.stores}
-        texts = [committed[where].metadata for where in inputs if where in committed]
-        stores = self._globals.stores
-        task = self._make_task(program, task_id.partition, backings, texts, stores)
-        offsets = {where.topic: committed[where].offset for where in inputs if where in committed}
-        return WorkerTask(task_id, program, inputs, task, database, committed=offsets)
-
-    def _open(self, task_id: TaskId, program: Program) -> Database:
-        path, files = self._directory.of_task(str(task_id)), self._runtime.files
-        kinds = store_kinds(program.stores)
-        try:
-            return self._open_database(path, kinds)
-        except StoreCorrupted as error:
-            self._reports.damaged(str(task_id), str(error), TaskDatabase.set_aside(path, files))
-            return self._open_database(path, kinds)
-
-    async def _close(self, task_ids: Sequence[TaskId]) -> None:
-        gone = [self.tasks.pop(task_id) for task_id in task_ids]
-        for task in gone:
-            await self._gate.run(task.close)
-        if any(not each.is_done for task in gone for each in task.restoring.values()):
-            await self._follow_changelogs()
-
-    async def _close_all(self) -> None:
-        await self._close(list(self.tasks))
-        await self._door.changelogs.aclose()
-
-    # Restoring
-
-    async def _begin_restoring(
-        self, tasks: Sequence[WorkerTask], committed: Mapping[TopicPartition, Committed]
-    ) -> None:
-        ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
-        for task in tasks:
-            try:
-                cleared = await self._gate.run(restore.begin, task, ends, self._topics, committed)
-            except StoreCorrupted as error:
-                task.damage = error
-                continue
-            self._reports.restoring(task, cleared)
-            self._settle(task)
-        for damaged in await self._set_aside(tasks):
-            await self._make_anew(damaged)
-        await self._follow_changelogs()
-        waiting = [where for task in self._of(TaskState.RESTORING) for where in task.inputs]
-        self._door.pause(sorted(waiting))
-
-    async def _follow_changelogs(self) -> None:
-        await self._door.changelogs.read_from(restore.open_offsets(self.tasks.values()))
-
-    def _settle(self, task: WorkerTask) -> None:
-        if all(each.is_done for each in task.restoring.values()):
-            task.state = TaskState.RUNNING
-            self._door.resume(task.inputs)
-            self._reports.restored(task)
-
-    async def _restore(self) -> None:
-        by_changelog = {
-            where: task
-            for task in self._of(TaskState.RESTORING)
-            for where, each in task.restoring.items()
-            if not each.is_done
-        }
-        if not by_changelog:
-            return
-        for fetched in await self._door.changelogs.read(_RESTORE_POLL_S):
-            task = by_changelog.get(fetched.where)
-            if task is not None:
-                facts = self._topics[fetched.where.topic]
-                count = await self._gate.run(restore.apply, task, fetched, facts)
-                self._reports.restored_records(task, fetched.where, count)
-        for where, task in by_changelog.items():
-            reached = self._door.changelogs.position(where)
-            if reached > task.restoring[where].position:
-                facts = self._topics[where.topic]
-                await self._gate.run(restore.advance, task, where, reached, facts)
-        for task in self._of(TaskState.RESTORING):
-            self._settle(task)
-        if any(task.restoring[where].is_done for where, task in by_changelog.items()):
-            await self._follow_changelogs()
+        self._decisions.on_rebalanced()
+        await self._decide()
 
     # Damage
 
@@ -534,46 +402,19 @@ class Worker:
         """Rebuild what uses the damaged database. Return whether anything here does."""
         path = str(error.context["path"])
         if self._globals.has(path):
-            _forget_frames(error)
+            forget_frames(error)
             await self._globals.heal(error)
             return True
-        for task in self.tasks.values():
-            if task.database is not None and task.database.path == path:
-                task.damage = error
-        found = await self._set_aside(list(self.tasks.values()))
-        for damaged in found:
-            await self._make_anew(damaged)
-        return bool(found)
-
-    async def _set_aside(self, tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
-        """Close the damaged tasks, rename their files, and return the tasks."""
-        damaged = [each for each in tasks if each.damage is not None]
+        damaged = [
+            task
+            for task in self.tasks.values()
+            if task.database is not None and task.database.path == path
+        ]
         for task in damaged:
-            assert task.damage is not None
-            assert task.database is not None
-            _forget_frames(task.damage)
-            await self._close([task.task_id])
-            aside = TaskDatabase.set_aside(task.database.path, self._runtime.files)
-            self._reports.damaged(str(task.task_id), str(task.damage), aside)
-        return damaged
-
-    async def _make_anew(self, damaged: WorkerTask) -> None:
-        """Make a task again from its changelogs. Input is read again from the committed offsets."""
-        inputs = damaged.inputs
-        committed = await self._door.committed(inputs)
-        for where in inputs:
-            begins, _ = (await self._door.ends([where]))[where]
-            self._door.seek(where, committed[where].offset if where in committed else begins)
-        await self._assigned(inputs)
-
-    def _of(self, state: TaskState) -> list[WorkerTask]:
-        return [each for each in self.tasks.values() if each.state is state]
-
-    def _task_of(self, where: TopicPartition) -> WorkerTask | None:
-        for task in self.tasks.values():
-            if where in task.inputs:
-                return task
-        return None
+            task.damage = error
+        self._decisions.on_damage()
+        await self._decide()
+        return bool(damaged)
 
 
 async def existing(door: Door, topics: Sequence[str]) -> Mapping[str, TopicFacts] | None:
@@ -583,8 +424,3 @@ async def existing(door: Door, topics: Sequence[str]) -> Mapping[str, TopicFacts
             return await door.topics(topics)
     except (KafkaError, TimeoutError):
         return None
-
-
-def _forget_frames(error: StoreCorrupted) -> None:
-    """Drop the frames of an error: they hold iterators, and with them the database."""
-    error.__traceback__ = error.__cause__ = error.__context__ = None

@@ -114,6 +114,8 @@ class WorkerTask:
     """Ends of changelogs that are written, but not in the database yet."""
     fetched: dict[TopicPartition, int] = field(default_factory=dict)
     """The offset after the last record given to the task, by input."""
+    origins: dict[TopicPartition, int] = field(default_factory=dict)
+    """The offset of the first record given to the task, by input."""
     paused: set[TopicPartition] = field(default_factory=set)
     processed: int = 0
     seconds: float = 0.0

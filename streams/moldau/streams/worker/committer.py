@@ -1,0 +1,187 @@
+"""How what the tasks of a worker did becomes durable: the door between a commit and the client.
+
+`AtLeastOnce` sends outputs as they come and commits offsets afterwards. Invariants of each form:
+`send` and `log` return before the records are acknowledged, and `written` afterwards, or raises the
+error of what failed; after an error of `commit` nothing that it was given counts as committed.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Mapping
+from typing import Final, Protocol
+
+from moldau.client import Consumer, Deliveries, KafkaError, OffsetAndMetadata, Producer
+from moldau.client import TopicPartition as TopicPartition
+from moldau.errors.codes import ErrorCode
+from moldau.streams.engine.batches import Outputs
+from moldau.streams.state.changes import Changes
+from moldau.streams.worker.committed import Committed
+
+LOG: Final = logging.getLogger("moldau.streams")
+LOST: Final = frozenset(
+    {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
+)
+_LATER: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
+WITHOUT_TEXTS: Final = (
+    "offsets are committed without stream times, so after a restart windows may stay open longer; "
+    "raise offset.metadata.max.bytes on the brokers and start the app again"
+)
+
+
+class MembershipLost(Exception):
+    """The group has continued without this worker: what it has not committed belongs to others."""
+
+
+class CommitLater(Exception):
+    """The group rebalances and accepts no commit now; nothing is lost."""
+
+
+class CommitReverted(Exception):
+    """Nothing that was sent since the last commit counts: the tasks begin again from there."""
+
+
+class Committer(Protocol):
+    """Writes outputs, changes and offsets of all tasks of one worker."""
+
+    @property
+    def is_atomic(self) -> bool:
+        """Whether a commit covers all that was sent, so that tasks are committed together or not at
+        all."""
+        ...
+
+    async def start(self) -> None:
+        """Connect."""
+        ...
+
+    async def aclose(self) -> None:
+        """Deliver what may be delivered, drop the rest, and disconnect."""
+        ...
+
+    async def find(self, topic: str) -> None:
+        """Wait until the topic exists; a broker that creates topics for producers does so now."""
+        ...
+
+    async def keep(self, topic: str, key: bytes, value: bytes) -> None:
+        """Write one record to partition 0 that belongs to no task, and wait until it is there."""
+        ...
+
+    async def send(self, outputs: Outputs) -> None:
+        """Send the outputs, without waiting until they are acknowledged."""
+        ...
+
+    async def log(self, where: TopicPartition, changes: Changes) -> Deliveries:
+        """Send changes of a store to its changelog, without waiting until they are acknowledged."""
+        ...
+
+    async def written(
+        self, logged: Mapping[TopicPartition, Deliveries]
+    ) -> dict[TopicPartition, int]:
+        """Wait until all that was sent is acknowledged. Return the ends of what was logged."""
+        ...
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Commit the offsets of the group with their texts, and what was sent before.
+
+        Raise MembershipLost if the group has continued without this worker, CommitLater during a
+        rebalance.
+        """
+        ...
+
+    async def revert(self) -> None:
+        """Undo what was sent since the last commit, if that can be done."""
+        ...
+
+
+class Sending:
+    """The part of a committer that sends records with a producer."""
+
+    def __init__(self, producer: Producer) -> None:
+        self.producer = producer
+
+    async def find(self, topic: str) -> None:
+        """Wait until the topic exists."""
+        await self.producer.partitions(topic)
+
+    async def send(self, outputs: Outputs) -> None:
+        """Send the outputs, without waiting until they are acknowledged."""
+        await self.producer.send_many(
+            outputs.topic,
+            outputs.values,
+            keys=outputs.keys,
+            headers=outputs.headers or None,
+            timestamps_ms=outputs.timestamps,
+            partition=outputs.partitions or None,
+        )
+
+    async def log(self, where: TopicPartition, changes: Changes) -> Deliveries:
+        """Send changes of a store to its changelog, without waiting until they are acknowledged."""
+        return await self.producer.send_many(
+            where.topic,
+            changes.values,
+            keys=changes.keys,
+            timestamps_ms=changes.timestamps,
+            partition=where.partition,
+        )
+
+    async def written(
+        self, logged: Mapping[TopicPartition, Deliveries]
+    ) -> dict[TopicPartition, int]:
+        """Wait until all that was sent is acknowledged. Return the ends of what was logged."""
+        await self.producer.flush()
+        return {
+            where: max(each.base_offset + each.records for each in await deliveries)
+            for where, deliveries in logged.items()
+        }
+
+
+class AtLeastOnce:
+    """Offsets are committed after everything else: after a crash some records run again."""
+
+    is_atomic = False
+
+    def __init__(self, producer: Producer, consumer: Consumer) -> None:
+        self._consumer = consumer
+        self._sending = Sending(producer)
+        self._are_texts_refused = False
+        self.find = self._sending.find
+        self.send = self._sending.send
+        self.log = self._sending.log
+        self.written = self._sending.written
+
+    async def start(self) -> None:
+        """Connect."""
+        await self._sending.producer.start()
+
+    async def aclose(self) -> None:
+        """Deliver what was sent, and disconnect."""
+        await self._sending.producer.aclose()
+
+    async def keep(self, topic: str, key: bytes, value: bytes) -> None:
+        """Write one record to partition 0, and wait until it is there."""
+        await self._sending.producer.send_and_wait(topic, value, key=key, partition=0)
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Commit the offsets of the group with their texts, or without if those are refused."""
+        if not offsets:
+            return
+        wanted = {
+            where: OffsetAndMetadata(each.offset, "" if self._are_texts_refused else each.metadata)
+            for where, each in offsets.items()
+        }
+        try:
+            await self._consumer.commit(wanted)
+        except KafkaError as error:
+            if error.code is ErrorCode.OFFSET_METADATA_TOO_LARGE and not self._are_texts_refused:
+                self._are_texts_refused = True
+                LOG.warning("streams: %s: %s", error, WITHOUT_TEXTS)
+                await self.commit(offsets)
+                return
+            if error.code in LOST:
+                raise MembershipLost(str(error)) from error
+            if error.code in _LATER:
+                raise CommitLater(str(error)) from error
+            raise
+
+    async def revert(self) -> None:
+        """What was sent stays: the records that made it run again."""

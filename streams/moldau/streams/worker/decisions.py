@@ -1,0 +1,218 @@
+"""What a worker does next with its tasks: commit, revert, close, heal.
+
+Two things can go wrong with a task, and they are kept apart. It is *reverted* if what it did since
+the last commit does not count: its stores are sound, so it is made again from them. It is *healed*
+if its store is damaged: the files are set aside, and the stores are made from their changelogs.
+
+Invariants: an atomic commit covers all tasks that run, because what they sent cannot be told apart,
+so tasks that were touched are reverted together; a task is made again only after it was closed.
+
+A volatile core: events change it, and `ready` hands out what to do once.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
+
+if TYPE_CHECKING:
+    from moldau.client import TopicPartition
+
+REVERTS_MAX: Final = 20
+"""After so many reverts without a commit between them, the worker fails."""
+_WAIT_S_MAX: Final = 1.0
+
+
+class Again(NamedTuple):
+    """A closed task to make again; `origins` has the first offset that it was given, by input."""
+
+    task_id: TaskId
+    inputs: tuple[TopicPartition, ...]
+    origins: Mapping[TopicPartition, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What to do, in this order. Everything in it is handed out once."""
+
+    revert: bool = False
+    """Undo what was sent since the last commit."""
+    close: tuple[TaskId, ...] = ()
+    set_aside: tuple[TaskId, ...] = ()
+    """Those of the closed tasks whose files are damaged."""
+    suspend: tuple[TaskId, ...] = ()
+    wait_s: float = 0.0
+    """Wait so long before tasks are made again: the last attempts have failed."""
+    remake: tuple[Again, ...] = ()
+    """Closed tasks to make again from the last commit, if they are still assigned."""
+    commit: tuple[TaskId, ...] = ()
+
+
+NOTHING: Final = Ready()
+
+
+class Decisions:
+    """The decisions of one worker about its tasks, which it reads and never changes."""
+
+    def __init__(
+        self,
+        tasks: Mapping[TaskId, WorkerTask],
+        *,
+        is_atomic: bool,
+        interval_s: float,
+        uncommitted_bytes_max: int,
+    ) -> None:
+        self._tasks = tasks
+        self._is_atomic = is_atomic
+        self._interval_s = interval_s
+        self._uncommitted_bytes_max = uncommitted_bytes_max
+        self.commit_at = 0.0
+        self._revert = False
+        self._commit: dict[TaskId, None] = {}
+        self._suspend: dict[TaskId, None] = {}
+        self._close: dict[TaskId, None] = {}
+        self._set_aside: dict[TaskId, None] = {}
+        self._remake: dict[TaskId, Again] = {}
+        self._is_rebalancing = False
+        self._reverts = 0
+        self.failure: Exception | None = None
+        """The last of too many reasons to revert in a row; the worker fails with it."""
+
+    # Events
+
+    def on_turn(self, now: float) -> None:
+        """The worker has processed records; no rebalance is going on."""
+        self._is_rebalancing = False
+        running = self._of(TaskState.RUNNING)
+        if self._is_due(running, now):
+            self._commit |= dict.fromkeys(running)
+
+    def on_commit_begun(self, now: float) -> None:
+        """A commit begins; the next one is due an interval later."""
+        self.commit_at = now + self._interval_s
+
+    def on_committed(self) -> None:
+        """A commit has ended. Tasks whose rows could not be stored have a `damage`: what their
+        stores lack is in their changelogs."""
+        self._reverts = 0
+        self._heal()
+
+    def on_commit_later(self) -> None:
+        """The group accepts no commit now. The tasks go on."""
+        self._heal()
+
+    def on_membership_lost(self) -> None:
+        """All tasks belong to others; what is not committed is theirs to do again."""
+        self._revert = self._is_atomic
+        self._heal()
+        self._remake.clear()
+        self._close |= dict.fromkeys(self._tasks)
+
+    def on_reverted(self, error: Exception) -> None:
+        """What was sent since the last commit does not count."""
+        self._reverts += 1
+        if self._reverts > REVERTS_MAX:
+            self.failure = error
+        self._revert_touched()
+        self._heal()
+
+    def on_damage(self) -> None:
+        """Work was interrupted by a store: its task has a `damage`."""
+        if self._is_atomic:
+            self._revert_touched()
+        self._heal()
+
+    def on_made(self) -> None:
+        """Tasks were made; those whose stores are damaged have a `damage`."""
+        self._heal()
+
+    def on_rebalanced(self) -> None:
+        """Tasks were made for the partitions that have come."""
+        self._is_rebalancing = True
+        self._heal()
+
+    def on_revoked(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions go, or come back at once: commit their tasks, then suspend them."""
+        self._is_rebalancing = True
+        gone = self._with(partitions)
+        running = self._of(TaskState.RUNNING)
+        covered = running if self._is_atomic else [each for each in running if each in gone]
+        self._commit |= dict.fromkeys(covered)
+        self._suspend |= dict.fromkeys(gone)
+
+    def on_lost(self, partitions: Iterable[TopicPartition]) -> None:
+        """These partitions belong to others already."""
+        lost = self._with(partitions)
+        if self._is_atomic and any(self._tasks[each].is_touched for each in lost):
+            self._revert_touched()
+        for each in lost:
+            self._close[each] = None
+            self._remake.pop(each, None)
+
+    def on_stopping(self) -> None:
+        """The worker stops: commit what runs, and make nothing again."""
+        self._is_rebalancing = True
+        self._commit |= dict.fromkeys(self._of(TaskState.RUNNING))
+
+    # What follows
+
+    def ready(self) -> Ready:
+        """Return what to do now. A commit comes first and alone; then what follows from it."""
+        if self._commit and not self._close and not self._revert:
+            commit, self._commit = tuple(self._commit), {}
+            return Ready(commit=commit)
+        self._commit.clear()
+        remake: tuple[Again, ...] = ()
+        if not self._is_rebalancing:
+            remake, self._remake = tuple(self._remake.values()), {}
+        ready = Ready(
+            self._revert,
+            tuple(each for each in self._close if each in self._tasks),
+            tuple(each for each in self._set_aside if each in self._tasks),
+            tuple(
+                each for each in self._suspend if each in self._tasks and each not in self._close
+            ),
+            self._wait_s() if remake else 0.0,
+            remake,
+        )
+        self._revert = False
+        self._close, self._set_aside, self._suspend = {}, {}, {}
+        return ready
+
+    def _wait_s(self) -> float:
+        return min(_WAIT_S_MAX, 0.01 * 2**self._reverts) if self._reverts > 1 else 0.0
+
+    def _is_due(self, running: Sequence[TaskId], now: float) -> bool:
+        if now >= self.commit_at:
+            return True
+        tasks = [self._tasks[each] for each in running]
+        if any(each.task.wants_commit() for each in tasks):
+            return True
+        most = self._uncommitted_bytes_max
+        return any(each.uncommitted_bytes() > most for each in tasks)
+
+    def _heal(self) -> None:
+        damaged = [each for each in self._tasks.values() if each.damage is not None]
+        self._close_and_remake(damaged)
+        self._set_aside |= dict.fromkeys(each.task_id for each in damaged)
+
+    def _revert_touched(self) -> None:
+        self._revert = True
+        self._close_and_remake([each for each in self._tasks.values() if each.is_touched])
+
+    def _close_and_remake(self, tasks: Iterable[WorkerTask]) -> None:
+        for each in tasks:
+            self._close[each.task_id] = None
+            self._remake[each.task_id] = Again(each.task_id, each.inputs, each.origins)
+
+    def _of(self, state: TaskState) -> list[TaskId]:
+        return [task_id for task_id, task in self._tasks.items() if task.state is state]
+
+    def _with(self, partitions: Iterable[TopicPartition]) -> list[TaskId]:
+        given = set(partitions)
+        return [
+            task_id for task_id, task in self._tasks.items() if not given.isdisjoint(task.inputs)
+        ]

@@ -1,0 +1,270 @@
+"""The tasks of a worker: opened, restored and closed as partitions come and go.
+
+Invariants: a task is in `tasks` from its making to its closing; only a task with restored stores is
+RUNNING. Whether a task is committed, reverted or healed is decided elsewhere (`Decisions`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+from moldau.runtime import Runtime
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.query.shell import Gate
+from moldau.streams.rocks import StoreCorrupted, TaskDatabase
+from moldau.streams.worker import restore
+from moldau.streams.worker.committed import Committed
+from moldau.streams.worker.decisions import Again
+from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
+from moldau.streams.worker.global_tables import GlobalTables
+from moldau.streams.worker.reports import Reports
+from moldau.streams.worker.state_directory import StateDirectory
+from moldau.streams.worker.tasks import (
+    Database,
+    MakeTask,
+    OpenDatabase,
+    TaskId,
+    TaskState,
+    WorkerTask,
+    store_kinds,
+    tasks_of,
+)
+
+RESTORE_POLL_S: Final = 0.1
+
+
+class OwnTasks:
+    """The tasks of one worker."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        make_task: MakeTask,
+        door: Door,
+        directory: StateDirectory,
+        open_database: OpenDatabase,
+        beside: tuple[Gate, Runtime, Reports],
+    ) -> None:
+        self._plan = plan
+        self._make_task = make_task
+        self._door = door
+        self._directory = directory
+        self._open_database = open_database
+        self._gate, self._runtime, self._reports = beside
+        self._globals: GlobalTables | None = None
+        self._cache_bytes = 0
+        self.tasks: dict[TaskId, WorkerTask] = {}
+        self.topics: dict[str, TopicFacts] = {}
+
+    def begin(
+        self, topics: dict[str, TopicFacts], global_tables: GlobalTables, cache_bytes: int
+    ) -> None:
+        """Set what tasks are made with. `cache_bytes` is shared by all stores of the worker."""
+        self.topics = topics
+        self._globals = global_tables
+        self._cache_bytes = cache_bytes
+
+    def of(self, state: TaskState) -> list[WorkerTask]:
+        """Return the tasks in this state."""
+        return [each for each in self.tasks.values() if each.state is state]
+
+    def with_input(self, where: TopicPartition) -> WorkerTask | None:
+        """Return the task that reads this partition."""
+        for task in self.tasks.values():
+            if where in task.inputs:
+                return task
+        return None
+
+    # Making
+
+    async def assign(self, partitions: Sequence[TopicPartition]) -> None:
+        """Take over partitions: all with an eager assignor, new ones with a cooperative one. Tasks
+        whose stores turn out to be damaged have a `damage`."""
+        self._door.forget_ends()
+        kept = {
+            where
+            for task in self.tasks.values()
+            if task.state is not TaskState.SUSPENDED
+            for where in task.inputs
+        }
+        wanted = tasks_of(self._plan, kept | set(partitions))
+        committed = await self._door.committed(
+            [where for _, inputs in wanted.values() for where in inputs]
+        )
+        await self._sort_out(wanted, committed)
+        new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
+        for task_id, (program, inputs) in new.items():
+            self.tasks[task_id] = await self._gate.run(
+                self._make, task_id, program, inputs, committed
+            )
+        self._share_cache()
+        await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
+        self._reports.assigned(self.tasks.values())
+
+    async def make_again(self, again: Sequence[Again]) -> None:
+        """Make tasks again as the last commit left them. Input is read again from the committed
+        offsets; without one, from where the task began."""
+        inputs = [where for each in again for where in each.inputs]
+        origins = {where: at for each in again for where, at in each.origins.items()}
+        committed = await self._door.committed(inputs)
+        for where in inputs:
+            if where in committed:
+                self._door.seek(where, committed[where].offset)
+            elif where in origins:
+                self._door.seek(where, origins[where])
+        await self.assign(inputs)
+
+    def _share_cache(self) -> None:
+        """Divide the cache limit equally among all stores of all tasks here."""
+        stores = sum(len(task.program.stores) for task in self.tasks.values())
+        stores += len(self._plan.global_tables)
+        for task in self.tasks.values():
+            task.task.limit_cache(self._cache_bytes // max(1, stores))
+
+    async def _sort_out(
+        self,
+        wanted: Mapping[TaskId, tuple[Program, tuple[TopicPartition, ...]]],
+        committed: Mapping[TopicPartition, Committed],
+    ) -> None:
+        """Close the tasks that are no longer here, and those that another worker has run in
+        between, which this worker may not know; resume the others."""
+        suspended = self.of(TaskState.SUSPENDED)
+        ends = await self._door.ends([where for task in suspended for where in task.changelogs()])
+        gone = [
+            task_id
+            for task_id, task in self.tasks.items()
+            if task_id not in wanted
+            or wanted[task_id][1] != task.inputs
+            or (task in suspended and not restore.is_current(task, committed, ends))
+        ]
+        await self.close(gone)
+        for task in self.of(TaskState.SUSPENDED):
+            self._take_up(task)
+
+    def _take_up(self, task: WorkerTask) -> None:
+        """Resume a task that is still here after a rebalance.
+
+        Its buffered records are not fetched again, though the consumer would continue at the
+        committed offsets.
+        """
+        for where, offset in task.fetched.items():
+            self._door.seek(where, offset)
+        is_restored = all(each.is_done for each in task.restoring.values())
+        task.state = TaskState.RUNNING if is_restored else TaskState.RESTORING
+        task.paused.clear()
+
+    def _make(
+        self,
+        task_id: TaskId,
+        program: Program,
+        inputs: tuple[TopicPartition, ...],
+        committed: Mapping[TopicPartition, Committed],
+    ) -> WorkerTask:
+        """Open the stores of a task and make it; runs on a thread."""
+        database = None
+        if program.stores:
+            database = self._open(task_id, program)
+        backings = {}
+        if database is not None:
+            backings = {store.name: database.backing(store.name) for store in program.stores}
+        texts = [committed[where].metadata for where in inputs if where in committed]
+        stores = {} if self._globals is None else self._globals.stores
+        task = self._make_task(program, task_id.partition, backings, texts, stores)
+        offsets = {where.topic: committed[where].offset for where in inputs if where in committed}
+        return WorkerTask(task_id, program, inputs, task, database, committed=offsets)
+
+    def _open(self, task_id: TaskId, program: Program) -> Database:
+        path = self._directory.of_task(str(task_id))
+        kinds = store_kinds(program.stores)
+        try:
+            return self._open_database(path, kinds)
+        except StoreCorrupted as error:
+            self._rename(task_id, path, error)
+            return self._open_database(path, kinds)
+
+    # Closing
+
+    async def close(self, task_ids: Sequence[TaskId]) -> None:
+        """Close tasks. What is not committed of them is dropped."""
+        gone = [self.tasks.pop(task_id) for task_id in task_ids]
+        for task in gone:
+            if task.damage is not None:
+                forget_frames(task.damage)
+            await self._gate.run(task.close)
+        if any(not each.is_done for task in gone for each in task.restoring.values()):
+            await self._follow_changelogs()
+
+    def set_aside(self, damaged: WorkerTask) -> None:
+        """Rename the files of a closed task that is damaged."""
+        assert damaged.state is TaskState.CLOSED
+        assert damaged.damage is not None
+        assert damaged.database is not None
+        self._rename(damaged.task_id, damaged.database.path, damaged.damage)
+
+    def _rename(self, task_id: TaskId, path: str, damage: StoreCorrupted) -> None:
+        aside = TaskDatabase.set_aside(path, self._runtime.files)
+        self._reports.damaged(str(task_id), str(damage), aside)
+
+    async def close_all(self) -> None:
+        """Close all tasks."""
+        await self.close(list(self.tasks))
+        await self._door.changelogs.aclose()
+
+    # Restoring
+
+    async def _begin_restoring(
+        self, tasks: Sequence[WorkerTask], committed: Mapping[TopicPartition, Committed]
+    ) -> None:
+        ends = await self._door.ends([where for task in tasks for where in task.changelogs()])
+        for task in tasks:
+            try:
+                cleared = await self._gate.run(restore.begin, task, ends, self.topics, committed)
+            except StoreCorrupted as error:
+                task.damage = error
+                continue
+            self._reports.restoring(task, cleared)
+            self._settle(task)
+        await self._follow_changelogs()
+        waiting = [where for task in self.of(TaskState.RESTORING) for where in task.inputs]
+        self._door.pause(sorted(waiting))
+
+    async def _follow_changelogs(self) -> None:
+        await self._door.changelogs.read_from(restore.open_offsets(self.tasks.values()))
+
+    def _settle(self, task: WorkerTask) -> None:
+        if all(each.is_done for each in task.restoring.values()):
+            task.state = TaskState.RUNNING
+            self._door.resume(task.inputs)
+            self._reports.restored(task)
+
+    async def restore(self) -> None:
+        """Read the changelogs of the tasks that are restored."""
+        by_changelog = {
+            where: task
+            for task in self.of(TaskState.RESTORING)
+            for where, each in task.restoring.items()
+            if not each.is_done
+        }
+        if not by_changelog:
+            return
+        for fetched in await self._door.changelogs.read(RESTORE_POLL_S):
+            task = by_changelog.get(fetched.where)
+            if task is not None:
+                facts = self.topics[fetched.where.topic]
+                count = await self._gate.run(restore.apply, task, fetched, facts)
+                self._reports.restored_records(task, fetched.where, count)
+        for where, task in by_changelog.items():
+            reached = self._door.changelogs.position(where)
+            if reached > task.restoring[where].position:
+                facts = self.topics[where.topic]
+                await self._gate.run(restore.advance, task, where, reached, facts)
+        for task in self.of(TaskState.RESTORING):
+            self._settle(task)
+        if any(task.restoring[where].is_done for where, task in by_changelog.items()):
+            await self._follow_changelogs()
+
+
+def forget_frames(error: StoreCorrupted) -> None:
+    """Drop the frames of an error: they hold iterators, and with them the database."""
+    error.__traceback__ = error.__cause__ = error.__context__ = None

@@ -1,0 +1,194 @@
+"""What follows for a worker's tasks from commits, reverts, damage and rebalances."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from moldau.client import TopicPartition
+from moldau.streams.plan.plan import Program
+from moldau.streams.rocks import StoreCorrupted
+from moldau.streams.worker.decisions import NOTHING, REVERTS_MAX, Decisions, Ready
+from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
+
+A, B = TaskId(0, 0), TaskId(0, 1)
+
+
+class Idle:
+    """A task of the engine that holds nothing."""
+
+    is_wanting = False
+    held = 0
+
+    def wants_commit(self) -> bool:
+        return self.is_wanting
+
+    def unflushed_bytes(self) -> int:
+        return self.held
+
+
+class World:
+    """Two running tasks and the decisions about them."""
+
+    def __init__(self, *, is_atomic: bool) -> None:
+        self.tasks = {each: _task(each) for each in (A, B)}
+        self.decisions = Decisions(
+            self.tasks, is_atomic=is_atomic, interval_s=10.0, uncommitted_bytes_max=1000
+        )
+        self.decisions.on_commit_begun(0.0)
+
+    def touch(self, *task_ids: TaskId) -> None:
+        for each in task_ids:
+            self.tasks[each].is_touched = True
+
+    def damage(self, task_id: TaskId) -> None:
+        self.tasks[task_id].damage = StoreCorrupted("damaged", path="/x")
+
+    def close(self, ready: Ready) -> Ready:
+        """Do what `ready` says about closing, and return it."""
+        for each in ready.close:
+            del self.tasks[each]
+        return ready
+
+
+def _task(task_id: TaskId) -> WorkerTask:
+    program = Program(0, "app", (), ("in",), (), ())
+    inputs = (TopicPartition("in", task_id.partition),)
+    task: Any = Idle()
+    return WorkerTask(task_id, program, inputs, task, None, TaskState.RUNNING)
+
+
+def remade(ready: Ready) -> list[TaskId]:
+    return [each.task_id for each in ready.remake]
+
+
+@pytest.mark.parametrize("is_atomic", [False, True])
+def test_a_commit_is_due_by_time_by_wish_and_by_size(is_atomic: bool) -> None:
+    world = World(is_atomic=is_atomic)
+    task: Any = world.tasks[A].task
+    world.decisions.on_turn(9.9)
+    assert world.decisions.ready() == NOTHING
+
+    world.decisions.on_turn(10.0)
+    assert world.decisions.ready() == Ready(commit=(A, B))
+    world.decisions.on_commit_begun(10.0)
+    task.is_wanting = True
+    world.decisions.on_turn(11.0)
+    assert world.decisions.ready() == Ready(commit=(A, B))
+    task.is_wanting, task.held = False, 1001
+    world.decisions.on_turn(12.0)
+    assert world.decisions.ready() == Ready(commit=(A, B))
+    assert world.decisions.ready() == NOTHING
+
+
+def test_a_damaged_task_is_healed_and_the_others_go_on() -> None:
+    world = World(is_atomic=False)
+    world.touch(A, B)
+    world.damage(B)
+    world.decisions.on_damage()
+
+    ready = world.decisions.ready()
+    assert (ready.revert, ready.close, ready.set_aside) == (False, (B,), (B,))
+    assert remade(ready) == [B]
+
+
+def test_damage_in_the_middle_of_a_transaction_reverts_the_others() -> None:
+    world = World(is_atomic=True)
+    world.touch(A, B)
+    world.damage(B)
+    world.decisions.on_damage()
+
+    ready = world.decisions.ready()
+    assert (ready.revert, set(ready.close), ready.set_aside) == (True, {A, B}, (B,))
+    assert set(remade(ready)) == {A, B}
+
+
+def test_damage_that_is_found_after_a_transaction_reverts_nothing() -> None:
+    world = World(is_atomic=True)
+    world.touch(B)
+    world.damage(B)
+    world.decisions.on_committed()
+
+    ready = world.decisions.ready()
+    assert (ready.revert, ready.close, ready.set_aside) == (False, (B,), (B,))
+
+
+def test_a_revert_makes_touched_tasks_again_and_leaves_their_files() -> None:
+    world = World(is_atomic=True)
+    world.touch(A)
+    world.tasks[A].origins[TopicPartition("in", 0)] = 7
+    world.decisions.on_reverted(RuntimeError("a time-out"))
+
+    ready = world.decisions.ready()
+    assert (ready.revert, ready.close, ready.set_aside) == (True, (A,), ())
+    assert ready.remake[0].origins == {TopicPartition("in", 0): 7}
+
+
+@pytest.mark.parametrize(("is_atomic", "covered"), [(False, (A,)), (True, (A, B))])
+def test_a_revoked_task_is_committed_and_then_suspended(
+    is_atomic: bool, covered: tuple[TaskId, ...]
+) -> None:
+    world = World(is_atomic=is_atomic)
+    world.decisions.on_revoked([TopicPartition("in", 0)])
+
+    assert world.decisions.ready() == Ready(commit=covered)
+    world.decisions.on_committed()
+    assert world.decisions.ready() == Ready(suspend=(A,))
+
+
+def test_what_a_rebalance_reverts_is_made_again_after_it() -> None:
+    world = World(is_atomic=True)
+    world.touch(A, B)
+    world.decisions.on_revoked([TopicPartition("in", 0)])
+    assert world.decisions.ready().commit == (A, B)
+    world.decisions.on_reverted(RuntimeError("fenced"))
+
+    ready = world.close(world.decisions.ready())
+    assert (set(ready.close), ready.suspend, ready.remake) == ({A, B}, (), ())
+    world.decisions.on_turn(1.0)
+    assert set(remade(world.decisions.ready())) == {A, B}
+    assert world.decisions.ready() == NOTHING
+
+
+def test_a_lost_membership_closes_everything_and_makes_nothing_again() -> None:
+    world = World(is_atomic=True)
+    world.touch(A)
+    world.decisions.on_membership_lost()
+
+    ready = world.close(world.decisions.ready())
+    assert (ready.revert, set(ready.close)) == (True, {A, B})
+    world.decisions.on_turn(1.0)
+    assert world.decisions.ready() == NOTHING
+
+
+def test_a_lost_task_takes_the_open_transaction_with_it() -> None:
+    world = World(is_atomic=True)
+    world.touch(A, B)
+    world.decisions.on_lost([TopicPartition("in", 0)])
+
+    ready = world.decisions.ready()
+    assert (ready.revert, set(ready.close)) == (True, {A, B})
+    assert remade(ready) == [B]
+
+
+def test_reverts_without_end_become_a_failure() -> None:
+    world = World(is_atomic=True)
+    for _ in range(REVERTS_MAX):
+        world.decisions.on_reverted(RuntimeError("again"))
+    assert world.decisions.failure is None
+
+    world.decisions.on_reverted(RuntimeError("the last"))
+    assert str(world.decisions.failure) == "the last"
+
+
+def test_a_stop_commits_what_runs_and_makes_nothing_again() -> None:
+    world = World(is_atomic=True)
+    world.decisions.on_stopping()
+    assert world.decisions.ready() == Ready(commit=(A, B))
+
+    world.touch(A, B)
+    world.decisions.on_reverted(RuntimeError("too late"))
+    ready = world.close(world.decisions.ready())
+    assert (ready.revert, ready.remake) == (True, ())
+    assert world.decisions.ready() == NOTHING
