@@ -71,14 +71,12 @@ def test_a_client_hears_the_address_of_its_own_listener() -> None:
 @pytest.mark.parametrize(
     ("key_type", "code"),
     [
-        (2, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+        (2, ErrorCode.INVALID_REQUEST),
         (3, ErrorCode.INVALID_REQUEST),
         (-1, ErrorCode.INVALID_REQUEST),
     ],
 )
 def test_other_keys_have_no_coordinator(version: int, key_type: int, code: ErrorCode) -> None:
-    if key_type == 2 and version < 6:
-        code = ErrorCode.INVALID_REQUEST
     at = Administered()
     request = FindCoordinatorRequest(key_type=key_type, coordinator_keys=["a", "b"])
     answer = at.ask(request, FindCoordinatorResponse, version)
@@ -104,3 +102,26 @@ def test_the_first_transactional_id_creates_its_topic() -> None:
     (found,) = at.ask(request, FindCoordinatorResponse, 6).coordinators
     assert (found.error_code, found.node_id, found.host) == (0, 1, "here")
     assert len(at.channel.asked) == 1
+
+
+@pytest.mark.parametrize(
+    ("given", "replicas", "in_sync"),
+    [
+        ({}, 1, "1"),
+        ({"share__coordinator__state__topic__replication__factor": "2"}, 2, "2"),
+        ({"share__coordinator__state__topic__min__isr": "2"}, 1, "2"),
+    ],
+)
+def test_replicas_of_share_states_follow_the_number_of_brokers_unless_set(
+    given: dict[str, str], replicas: int, in_sync: str
+) -> None:
+    at = Administered(**given)
+    key = f"g:{'A' * 22}:0"
+    request = FindCoordinatorRequest(key_type=2, coordinator_keys=[key])
+    at.ask(request, FindCoordinatorResponse, 6)
+    (asked,) = at.channel.asked
+    assert isinstance(asked, CreateTopicsRequest)
+    (topic,) = asked.topics
+    configs = {each.name: each.value for each in topic.configs}
+    assert (topic.num_partitions, topic.replication_factor) == (50, replicas)
+    assert configs["min.insync.replicas"] == in_sync

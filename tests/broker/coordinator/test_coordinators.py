@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,6 +17,7 @@ from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answer
 from moldau.broker.coordinator.shell import Terms
 from moldau.broker.server.coordinators import coordinator_node, coordinators_of
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.metrics import Registry
 from moldau.protocol.declare import LogKey, LogValue
 from moldau.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
@@ -73,11 +75,16 @@ def with_tombs(node: Node) -> Coordinators:
 
 
 def share_key() -> FindCoordinatorRequest:
-    return FindCoordinatorRequest(key_type=KeyType.SHARE, coordinator_keys=["a:b:0"])
+    return FindCoordinatorRequest(key_type=KeyType.SHARE, coordinator_keys=[f"a:{'A' * 22}:0"])
+
+
+def only_groups(node: Node) -> Coordinators:
+    """A table without the row."""
+    return Coordinators(coordinator_node(node), (groups_kind(NodeHome(node)),))
 
 
 def test_a_kind_without_a_row_has_no_coordinator() -> None:
-    at = Administered()
+    at = Administered(make_coordinators=only_groups)
     answer = at.ask(share_key(), FindCoordinatorResponse, 6)
     (found,) = answer.coordinators
     assert found.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE
@@ -107,7 +114,8 @@ def test_the_servers_table_has_groups() -> None:
 @serving()
 async def test_shards_of_a_row_load_decide_and_close(at: Serving) -> None:
     at.create(TOPIC, 1, cleanup__policy="delete")
-    coordinators = Coordinators(coordinator_node(at.node), (TOMBS,))
+    node = replace(coordinator_node(at.node), metrics=Registry())
+    coordinators = Coordinators(node, (TOMBS,))
     coordinator = coordinators.of(KeyType.SHARE)
     heard: list[Any] = []
     written = LogRecord(ShareSnapshotKey(group_id="g", topic_id=bytes(16), partition=0))

@@ -10,6 +10,7 @@ from moldau.broker.controller.levels import TRANSACTION_VERSION
 from moldau.broker.coordinator.group.contract import TopicFacts
 from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.settings import group_settings
+from moldau.protocol.schemas.coordinator_log import SHARE_LOG
 
 if TYPE_CHECKING:
     from random import Random
@@ -88,6 +89,29 @@ class TransactionsNode:
 
     def new_producer_id(self) -> int:
         return self._node.producer_ids.take_now()
+
+
+class ShareStatesNode:
+    """The node as share states use it. Satisfies `coordinator.share.world.World`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def settings(self) -> Settings:
+        return self._node.settings
+
+    def wall_ms(self, now_ms: int) -> int:
+        clock = self._node.runtime.clock
+        return clock.wall_ms() - clock.monotonic_ns() // 1_000_000 + now_ms
+
+    def partition_count(self, topic_id: Uuid) -> int:
+        topic = self._node.image.topics.by_id.get(topic_id)
+        return 0 if topic is None else len(topic.partitions)
+
+    @property
+    def knows_topics(self) -> bool:
+        return self._node.image.topics.by_name(SHARE_LOG.topic) is not None
 
 
 class TopicsOfNode:

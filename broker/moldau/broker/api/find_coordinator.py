@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Final, cast
 from moldau.broker.api.listener_view import ListenerView
 from moldau.broker.api.metadata import create_topics
 from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.coordinator.share.state import SharePartitionKey
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.find_coordinator import (
     Coordinator,
@@ -51,7 +52,8 @@ def serve(node: Node, request: ApiRequest) -> None:
         response.node_id, response.host, response.port = only.node_id, only.host, only.port
     request.answer(response)
     coordinator = node.coordinators.by_key_type.get(asked.key_type)
-    if keys and coordinator is not None:
+    is_missing = any(each.error_code == ErrorCode.COORDINATOR_NOT_AVAILABLE for each in found)
+    if is_missing and coordinator is not None:
         _make_topic(node, coordinator.kind.topic)
 
 
@@ -60,12 +62,19 @@ def _find(node: Node, view: ListenerView, key_type: int, key: str, version: int)
         key_type == KeyType.SHARE and version < _SHARES_SINCE
     ):
         return _nobody(key, ErrorCode.INVALID_REQUEST, f"no such key type: {key_type}")
+    if key_type == KeyType.SHARE:
+        try:
+            key_of_shard = str(SharePartitionKey.parse(key))
+        except ValueError:
+            return _nobody(key, ErrorCode.INVALID_REQUEST, "")
+    else:
+        key_of_shard = key
     coordinator = node.coordinators.by_key_type.get(key_type)
     if coordinator is None:
         text = f"this broker has no coordinators of {KeyType(key_type).name.lower()}s"
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)
     name = coordinator.kind.topic
-    topic, index = node.image.topics.by_name(name), coordinator.partition_of(key)
+    topic, index = node.image.topics.by_name(name), coordinator.partition_of(key_of_shard)
     if topic is None or index is None:
         text = f"{name} is being created"
         return _nobody(key, ErrorCode.COORDINATOR_NOT_AVAILABLE, text)

@@ -33,6 +33,7 @@ from moldau.broker.api import (
     offset_for_leader_epoch,
     produce,
     scram,
+    share_state,
     topic_partitions,
     topics,
     transactions,
@@ -82,6 +83,12 @@ def _decided(
 def _between_nodes() -> Api:
     """Return the row of an API that only nodes use, on the controllers' listeners."""
     return Api(None, CLUSTER, AclOperation.CLUSTER_ACTION, CONTROLLER)
+
+
+def _of_share_states(api: share_state.StateApi) -> Api:
+    """Return the row of a request to the share coordinator, which only brokers send."""
+    refuse = share_state.refusal(api)
+    return Api(share_state.handler(api), CLUSTER, AclOperation.CLUSTER_ACTION, refuse=refuse)
 
 
 APIS: Final[Mapping[int, Api]] = {
@@ -188,4 +195,9 @@ APIS: Final[Mapping[int, Api]] = {
     75: Api(topic_partitions.serve, TOPIC, DESCRIBE),
     **dict.fromkeys((80, 81), _decided(CLUSTER, ALTER)),
     82: _between_nodes(),
+    83: _of_share_states(share_state.INITIALIZE),
+    84: _of_share_states(share_state.READ),
+    85: _of_share_states(share_state.WRITE),
+    86: _of_share_states(share_state.DELETE),
+    87: _of_share_states(share_state.SUMMARIZE),
 }

@@ -24,13 +24,16 @@ SHARE_STATE_TOPIC: Final = "__share_group_state"
 
 def is_internal(topic: str) -> bool:
     """Whether the topic is internal."""
-    return topic in _SHAPES
+    return topic in _SHAPES or topic == SHARE_STATE_TOPIC
 
 
-def creatable(topic: str, settings: Settings) -> CreatableTopic:
-    """Return the topic for the request that creates it when it is needed and does not exist."""
-    shape = _SHAPES.get(topic, _of_users)
-    partitions, replicas, configs = shape(settings)
+def creatable(topic: str, settings: Settings, brokers: int) -> CreatableTopic:
+    """Return the topic for the request that creates it when it is needed and does not exist.
+    `brokers` is the number of live brokers."""
+    if topic == SHARE_STATE_TOPIC:
+        partitions, replicas, configs = _of_share_state(settings, brokers)
+    else:
+        partitions, replicas, configs = _SHAPES.get(topic, _of_users)(settings)
     return CreatableTopic(
         name=topic,
         num_partitions=partitions,
@@ -84,14 +87,22 @@ def _of_transactions(settings: Settings) -> _Shape:
     )
 
 
-def _of_share_state(settings: Settings) -> _Shape:
+def _of_share_state(settings: Settings, brokers: int) -> _Shape:
+    """Return the shape of the share state topic. Replicas and in-sync replicas that the settings do
+    not say follow the number of brokers, so that share groups work in a cluster of one."""
+    replicas = settings[share.share_coordinator_state_topic_replication_factor]
+    if _said(settings, share.share_coordinator_state_topic_replication_factor) == _UNSAID:
+        replicas = max(1, min(replicas, brokers))
+    in_sync = settings[share.share_coordinator_state_topic_min_isr]
+    if _said(settings, share.share_coordinator_state_topic_min_isr) == _UNSAID:
+        in_sync = min(in_sync, replicas)
     return (
         settings[share.share_coordinator_state_topic_num_partitions],
-        settings[share.share_coordinator_state_topic_replication_factor],
+        replicas,
         {
             "cleanup.policy": "delete",
             "compression.type": "producer",
-            "min.insync.replicas": str(settings[share.share_coordinator_state_topic_min_isr]),
+            "min.insync.replicas": str(in_sync),
             "retention.ms": "-1",
             "segment.bytes": str(settings[share.share_coordinator_state_topic_segment_bytes]),
         },
@@ -101,5 +112,4 @@ def _of_share_state(settings: Settings) -> _Shape:
 _SHAPES: Final[Mapping[str, Callable[[Settings], _Shape]]] = {
     OFFSETS_TOPIC: _of_offsets,
     TRANSACTIONS_TOPIC: _of_transactions,
-    SHARE_STATE_TOPIC: _of_share_state,
 }

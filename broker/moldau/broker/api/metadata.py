@@ -252,8 +252,9 @@ def create_topics(node: Node, names: Sequence[str], cause: RequestContext | None
                 node.log.warn("topic not created", topic=each.name, reason=each.error_message)
 
     timeout_ms = node.settings[network.request_timeout_ms]
+    brokers = sum(not each.is_fenced for each in node.image.brokers.by_id.values())
     message = CreateTopicsRequest(
-        topics=[creatable(name, node.settings) for name in fresh], timeout_ms=timeout_ms
+        topics=[creatable(name, node.settings, brokers) for name in fresh], timeout_ms=timeout_ms
     )
     version = CreateTopicsRequest.spec.versions.last
     own = of_node(node.node_id, version)

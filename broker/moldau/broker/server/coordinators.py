@@ -7,10 +7,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.broker.api.coordination import NodeHome, TransactionsNode
+from moldau.broker.api.coordination import NodeHome, ShareStatesNode, TransactionsNode
 from moldau.broker.coordinator.coordinator import CoordinatorNode
 from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.coordinator.group.coordinator import groups_kind
+from moldau.broker.coordinator.share.coordinator import shares_kind
 from moldau.broker.coordinator.transaction.coordinator import transactions_kind
 from moldau.broker.server.markers import MarkerWriter
 
@@ -26,6 +27,7 @@ def coordinators_of(node: Node) -> Coordinators:
         (
             groups_kind(NodeHome(node)),
             transactions_kind(TransactionsNode(node), markers.carry_out, markers.close),
+            shares_kind(ShareStatesNode(node), node.log),
         ),
     )
 

@@ -1,0 +1,54 @@
+"""The kind of coordinator for share partitions: its shards are the partitions of
+`__share_group_state`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
+
+from moldau.broker.coordinator.coordinator import Coordinator
+from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
+from moldau.broker.coordinator.share.effects import Prune
+from moldau.broker.coordinator.share.states import ShareStates
+from moldau.broker.coordinator.shell import Terms
+from moldau.broker.settings import share as settings
+from moldau.errors.codes import KafkaError
+from moldau.protocol.schemas.coordinator_log import SHARE_LOG
+from moldau.records import Codec
+
+if TYPE_CHECKING:
+    from moldau.broker.coordinator.outcome import Effect
+    from moldau.broker.coordinator.share.world import World
+    from moldau.broker.coordinator.shell import ShardShell
+    from moldau.config import Settings
+    from moldau.logging import Logger
+
+SHARE_STATE_TOPIC: Final = SHARE_LOG.topic
+
+ShareCoordinator: TypeAlias = "Coordinator[ShareStates]"
+
+
+def shares_kind(world: World, log: Logger) -> CoordinatorKind[ShareStates]:
+    """Return the kind for share partitions that use the services of this node."""
+
+    def prune(effects: tuple[Effect, ...], shell: ShardShell[Any]) -> None:
+        for effect in effects:
+            assert isinstance(effect, Prune)
+            partition = shell.partition
+            try:
+                partition.delete_records(min(effect.offset, partition.high_watermark))
+            except KafkaError as error:
+                what = "the log of share states is not pruned"
+                log.debug(what, why=str(error), partition=partition.index)
+
+    return CoordinatorKind(
+        KeyType.SHARE, SHARE_LOG, lambda: ShareStates(world), _terms, carry_out=prune
+    )
+
+
+def _terms(now: Settings) -> Terms:
+    return Terms(
+        Codec(now[settings.share_coordinator_state_topic_compression_codec]),
+        now[settings.share_coordinator_load_buffer_size],
+        now[settings.share_coordinator_write_timeout_ms],
+        now[settings.share_coordinator_append_linger_ms],
+    )
