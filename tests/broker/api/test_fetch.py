@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.broker.log.producer_state import Origin
+from moldau.broker.log.slice import LogSlice
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.delete_records import DeleteRecordsResponse
 from moldau.protocol.messages.fetch import FetchResponse, PartitionData, ReplicaState
@@ -526,6 +527,7 @@ async def test_a_slice_outlives_the_deletion_of_its_segment(at: Serving) -> None
     at.create("t")
     put(at, batch())
     part = at.partition("t").read(0, 1 << 20, 1, True)
+    assert isinstance(part, LogSlice)
     at.replicas.remove("t", 0)
     await at.pass_ms(100)
     assert len(part.read()) == len(batch())

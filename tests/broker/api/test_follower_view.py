@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from moldau.broker.api.fetch_reader import FetchReader
 from moldau.broker.api.fetch_session_cache import FetchContext
-from moldau.broker.api.follower_view import WALK_MS, FollowerView
+from moldau.broker.api.follower_view import FollowerView
 from moldau.broker.replication.partition import Leadership, Partition
 from moldau.broker.replication.topic_config import topic_config
 from moldau.broker.settings import topic_settings
@@ -47,12 +47,14 @@ def lead(at: Serving, index: int, **more: Any) -> None:
     )
 
 
-def create(at: Serving, partitions: int = PARTITIONS) -> bytes:
+def create(
+    at: Serving, partitions: int = PARTITIONS, configs: dict[str, str | None] | None = None
+) -> bytes:
     """The id of a topic with two followers."""
     for broker in REPLICAS:
         at.cluster.join(broker)
     placed = {index: [1, *REPLICAS] for index in range(partitions)}
-    (made,) = at.cluster.create(new_topic("t", placed=placed))
+    (made,) = at.cluster.create(new_topic("t", placed=placed, configs=configs))
     assert made.error_code == 0
     for index in range(partitions):
         lead(at, index, is_new=True)
@@ -312,10 +314,7 @@ def told(events: list[Event], *, is_full: bool) -> list[Any]:
     view: Callable[..., Any] = FetchContext.view
     if is_full:
         view = lambda *given: None  # noqa: E731
-    with (
-        patch.object(FetchContext, "view", view),
-        patch.object(FollowerView, "begin", lambda self, now_ms: None),  # no net below
-    ):
+    with patch.object(FetchContext, "view", view):
         run()
     return traces[0]
 
@@ -371,21 +370,23 @@ async def test_a_write_costs_a_look_at_one_partition(at: Serving) -> None:
 
 
 @serving()
-async def test_what_no_partition_tells_of_is_found_by_a_look_at_all(at: Serving) -> None:
-    """Retention moves the start of a log, and the partition does not hear of it."""
-    follower = new_follower(at, create(at))
-    partition = at.partition("t", 1)
-    partition.append(bytearray(batch()), 1, NOW)
-    await settled(at, follower)
-    partition.leadership.high_watermark = partition.log.state.high_watermark = 1
-    partition.log.increment_log_start_offset(1)
-    await at.pass_ms(WALK_MS)
-    assert not follower.take()
-    at.partition("t", 2).append(bytearray(batch()), 1, NOW)
-    await at.pass_ms(1)
-    assert [row[0] for row in follower.take()] == [2]
-    follower.fetch(wait_ms=0)
-    assert (1, 0, 1, 1, 0, -1) in follower.take()
+async def test_a_log_start_that_retention_moves_answers_the_waiting_fetch(at: Serving) -> None:
+    topic_id = create(at, configs={"retention.ms": "60000"})
+    at.partition("t", 1).append(bytearray(batch()), 1, at.wall_ms)
+    first, second = new_follower(at, topic_id), new_follower(at, topic_id)
+    second.replica_id = 3
+    for _ in range(4):
+        for follower in (first, second):
+            follower.fetch(wait_ms=0)
+            assert follower.take() is not None
+    assert at.partition("t", 1).high_watermark == 1
+    at.replicas.start(at.node.settings)
+    first.fetch(wait_ms=3_600_000)
+    sent = first.sent
+    assert sent is not None
+    await sent.answered.wait()
+    assert [(row[0], row[3]) for row in first.take()] == [(1, 1)]
+    await at.replicas.upkeep.aclose()
 
 
 @serving()
@@ -413,7 +414,7 @@ async def test_a_session_that_ends_lets_no_fetch_wait(at: Serving) -> None:
     assert follower.sent is not None
     assert follower.sent.answers
     assert view.is_closed
-    assert not at.partition("t", 0)._watchers, "nothing is told to it any more"
+    assert not at.partition("t", 0).watchers.by_replica, "nothing is told to it any more"
 
 
 @serving()

@@ -520,7 +520,7 @@ def with_follower(at: Serving) -> None:
 
 def follower_fetches(at: Serving) -> None:
     made = at.partition(TOPIC)
-    made.on_fetch(2, made.log_end_offset, at.now_ms, -1)
+    made.on_fetch(2, made.log_end_offset, 0, at.now_ms, -1)
 
 
 @serving()

@@ -59,7 +59,7 @@ class Keeper:
         lines: list[str] = []
         log = Loggers(runtime.clock, lines.append).get("test")
         commits, writer = GroupCommits(runtime), CheckpointWriter(runtime, log)
-        upkeep = Upkeep(runtime, directories, commits, writer, log)
+        upkeep = Upkeep(runtime, directories, commits, writer, log, lambda places: None)
         cleaner = Cleaner(runtime, directories, commits, writer, log)
         return cls(runtime, directories, commits, upkeep, cleaner, lines)
 

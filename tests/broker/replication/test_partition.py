@@ -11,6 +11,7 @@ import pytest
 from moldau.broker.log.leader_epochs import EpochEnd
 from moldau.broker.log.names import TopicPartition
 from moldau.broker.log.shell import rest
+from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.partition import Partition
 from moldau.broker.replication.topic_config import TopicConfig
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -31,6 +32,7 @@ def test_an_append_is_readable_and_acknowledged_at_once() -> None:
         assert partition.is_acknowledged(2, -1)
         assert partition.fetch_bound(0, False) == 3
         piece = partition.read(0, 1 << 20, partition.fetch_bound(0, False), True)
+        assert isinstance(piece, LogSlice)
         assert piece.read()[12:16] == (3).to_bytes(4, "big"), "the leader epoch is stamped"
 
     simulate(main)
@@ -45,7 +47,7 @@ def test_where_a_flush_is_due_it_comes_before_readers_and_the_answer() -> None:
         assert not partition.is_acknowledged(last, 1)
         assert partition.fetch_bound(0, False) == 0
         assert partition.fetch_bound(0, True) == 3, "a follower gets all"
-        assert not len(partition.read(0, 1 << 20, partition.fetch_bound(0, False), True))
+        assert not partition.read(0, 1 << 20, partition.fetch_bound(0, False), True).size_bytes
         # Others that come meanwhile share the next flush.
         produced = [host.acknowledged(partition, batch()) for _ in range(20)]
         assert await asyncio.gather(*produced) == list(range(3, 63, 3))
@@ -270,7 +272,8 @@ def test_markers_end_transactions_for_readers_after_a_restart_too() -> None:
         again = Host.open(runtime).lead("t", epoch=1)
         assert again.last_stable_offset == 3
         piece = again.read(0, 1 << 20, again.last_stable_offset, True)
-        aborted = again.log.reading.aborted_transactions(0, piece)
+        assert isinstance(piece, LogSlice)
+        aborted = again.aborted_transactions(0, piece)
         assert [each[:3] for each in aborted] == [(5, 0, 2)]
         with pytest.raises(KafkaError) as late:  # with an open transaction, as a strict marker
             again.append_own(markers(1), NOW, 2)

@@ -48,11 +48,10 @@ def _describe(node: Node, topic: str, index: int) -> PartitionResponse:
         partition = node.replicas.readable(topic, index)
     except KafkaError as error:
         return _refused(index, told(node, topic, index, error))
-    entries = partition.log.producers.entries.values()
     return PartitionResponse(
         partition_index=index,
         error_code=ErrorCode.NONE,
-        active_producers=[_state(entry) for entry in entries],
+        active_producers=[_state(entry) for entry in partition.producers.values()],
     )
 
 

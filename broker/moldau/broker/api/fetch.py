@@ -12,6 +12,8 @@ Invariants:
   at the same moment.
 * A consumer that may be served by a follower (KIP-392, version 11) never reads beyond the high
   watermark that the follower knows.
+* Records that come later (`LaterSlice`) count as none until they have come; then the fetch is
+  answered at once. So a partition with slow records delays no other partition of the request.
 
 While a fetch waits, a partition is read again only after its bound has moved. A fetch in the
 session of a follower checks only partitions that may have news (`follower_view`).
@@ -32,6 +34,7 @@ from moldau.broker.api.refusal import (
     lead_of,
 )
 from moldau.broker.api.request import ApiRequest
+from moldau.broker.replication.later_slice import LaterSlice
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
 from moldau.protocol.messages.fetch import (
@@ -80,7 +83,7 @@ def serve(node: Node, request: ApiRequest) -> None:
         return
     fetch = Fetch(request, reader, context)
     if reader.is_follower:
-        fetch.view_session(now_ms)
+        fetch.view_session()
     if not fetch.answer_at_once(message.max_wait_ms):
         fetch.wait(node.replicas.purgatory, fetch.keys, message.max_wait_ms)
     if reader.is_follower:
@@ -123,7 +126,7 @@ class Fetch(DelayedAnswer):
     """One fetch request, until it is answered."""
 
     __slots__ = (
-        *("_context", "_held", "_is_urgent", "_items", "_reader", "_size", "_view"),
+        *("_context", "_held", "_is_urgent", "_items", "_later", "_reader", "_size", "_view"),
         *("_waiting", "_watched"),
     )
 
@@ -134,6 +137,8 @@ class Fetch(DelayedAnswer):
         self._view: FollowerView | None = None
         self._items: list[tuple[Key, Wanted]] | None = None
         self._is_urgent = False
+        self._later: dict[Wanted, LaterSlice] = {}
+        """The partitions whose records come later."""
         self._size = 0
         self._watched: list[_Watched] = []
         self._held: list[_Watched] = []
@@ -142,20 +147,19 @@ class Fetch(DelayedAnswer):
         """With a view, while the fetch waits: the partitions that are not settled, and the ones
         that have changed since."""
 
-    def view_session(self, now_ms: int) -> None:
+    def view_session(self) -> None:
         """Check only the partitions of a follower's session that may have news."""
         node, reader = self._reader.node, self._reader
-        view = self._context.view(reader.replica_id, reader.replica_epoch, node.replicas.purgatory)
-        if view is not None:
-            view.begin(now_ms)
-            self._view = view
+        self._view = self._context.view(
+            reader.replica_id, reader.replica_epoch, node.replicas.purgatory
+        )
 
     @property
     def keys(self) -> Sequence[Hashable]:
         """The keys to watch in the purgatory for changes."""
         if self._view is not None:
-            return (self._view,)
-        return [each.partition for each in self._watched]
+            return (self._view, *self._later.values())
+        return [*(each.partition for each in self._watched), *self._later.values()]
 
     def note_follower(self, now_ms: int) -> None:
         """Note how far the follower has read: it holds all records below its fetch offset. Called
@@ -167,8 +171,8 @@ class Fetch(DelayedAnswer):
             if wanted.is_diverging or not partition.is_leader:
                 continue
             replica_id, offset = reader.replica_id, wanted.asked.fetch_offset
-            partition.on_follower_start(replica_id, wanted.asked.log_start_offset)
-            if partition.on_fetch(replica_id, offset, now_ms, reader.replica_epoch):
+            start = wanted.asked.log_start_offset
+            if partition.on_fetch(replica_id, offset, start, now_ms, reader.replica_epoch):
                 reader.node.on_follower_caught_up(partition, replica_id)
         if self._view is not None:
             self._settle(self._view, now_ms)
@@ -206,12 +210,8 @@ class Fetch(DelayedAnswer):
         return True
 
     def on_timeout(self) -> None:
-        if self._view is not None:
-            if self._context.is_superseded:
-                self._answer([])
-                return
-            self._view.is_walk_due = True
-        self._answer(self._read())
+        is_superseded = self._view is not None and self._context.is_superseded
+        self._answer([] if is_superseded else self._read())
 
     # Reading.
 
@@ -268,7 +268,7 @@ class Fetch(DelayedAnswer):
         offset = asked.fetch_offset
         isolation_level = reader.isolation_level
         bound = partition.fetch_bound(isolation_level, reader.is_follower)
-        log = partition.log.state
+        log = partition.offsets
         nearby = reader.nearby_replica(partition, offset) if reader.rack else None
         if nearby is not None:
             self._is_urgent = True
@@ -293,19 +293,23 @@ class Fetch(DelayedAnswer):
             if left < max_bytes:
                 max_bytes = left
             if reader.is_follower and reader.is_held_up(partition):
-                slice_ = partition.read(offset, 0, bound, False)
+                found = partition.read(offset, 0, bound, False)
+            elif self._later and wanted in self._later:
+                found = self._take_later(wanted, left, is_first)
             else:
-                slice_ = partition.read(offset, max_bytes, bound, is_first)
-            if slice_.size_bytes:
-                records = slice_
-                if not _is_newest(partition, slice_):
+                found = partition.read(offset, max_bytes, bound, is_first)
+            if isinstance(found, LaterSlice):
+                self._later[wanted] = found
+            elif found.size_bytes:
+                records = found
+                if not found.is_newest:
                     self._is_urgent = True
         else:
             self._is_urgent = True
         aborted: list[AbortedTransaction] | None = None
         if isolation_level == READ_COMMITTED and not reader.is_follower:
-            if records != b"":
-                aborted = _aborted(partition, offset, slice_)
+            if not isinstance(records, bytes):
+                aborted = _aborted(partition, offset, records)
             elif diverging is None and (offset >= bound or max_bytes <= 0):
                 aborted = []  # as in Kafka, which leaves it null if a batch does not fit
         data = _new_data(
@@ -320,6 +324,15 @@ class Fetch(DelayedAnswer):
         if diverging is not None:
             data.diverging_epoch = diverging
         return data, len(records), bound
+
+    def _take_later(self, wanted: Wanted, left: int, is_first: bool) -> LogSlice | LaterSlice:
+        """Return the records that have come for the partition, within the limit of the request.
+        Raise KafkaError if reading them failed."""
+        later = self._later[wanted]
+        if not later.has_come:
+            return later
+        records = later.take()
+        return records if is_first else records.cut(left)
 
     def _refused(self, wanted: Wanted, error: KafkaError, *, was_there: bool) -> PartitionData:
         """Return the response for a partition with an error. `was_there`: the partition could be
@@ -342,6 +355,8 @@ class Fetch(DelayedAnswer):
     def _has_enough(self) -> bool:
         """Whether the fetch can be answered now. Only partitions with a new bound are read."""
         reader, view = self._reader, self._view
+        if self._later and any(each.has_come for each in self._later.values()):
+            return True
         looked = self._watched
         if view is not None:
             if view.is_closed:
@@ -363,13 +378,13 @@ class Fetch(DelayedAnswer):
                         if view is not None:
                             self._held.append(watched)
                         continue
-                if bound != watched.bound:
+                if bound != watched.bound and not (self._later and wanted in self._later):
                     offset = wanted.asked.fetch_offset
                     if reader.min_bytes <= HEADER_BYTES and bound > offset:
                         return True
                     max_bytes = wanted.asked.partition_max_bytes
                     found = partition.read(offset, max_bytes, bound, True)
-                    if found.size_bytes and not _is_newest(partition, found):
+                    if isinstance(found, LaterSlice) or (found.size_bytes and not found.is_newest):
                         return True
                     watched.bound = bound
                     size = min(found.size_bytes, max_bytes)
@@ -438,20 +453,10 @@ def _divergence(partition: Partition, wanted: Wanted) -> EpochEndOffset | None:
     return None
 
 
-def _is_newest(partition: Partition, read: LogSlice) -> bool:
-    """Whether the slice is from the active segment. After a slice of an older one, more records
-    exist already, so there is no reason to wait."""
-    return read.source is None or partition.log.segments.active.log_file.is_opened_as(read.source)
-
-
 def _aborted(partition: Partition, offset: int, read: LogSlice) -> list[AbortedTransaction]:
-    """Return the aborted transactions, ordered by first offset. Clients may rely on this order."""
-    found = partition.log.reading.aborted_transactions(offset, read)
-    if len(found) > 1:
-        found.sort(key=lambda each: each.first_offset)
     return [
         AbortedTransaction(producer_id=each.producer_id, first_offset=each.first_offset)
-        for each in found
+        for each in partition.aborted_transactions(offset, read)
     ]
 
 

@@ -11,16 +11,14 @@ A partition is settled if all of this holds:
 * the last responses contained its current high watermark and log start.
 
 Invariant: what could end one of these unsettles the partition in the same call. These are:
-* an append, a move of the high watermark or of the log start, a new epoch or leader, another ISR,
-  other replicas, a failed directory, a deleted topic: `Partition` calls `on_change` after each of
-  them;
+* an append, a move of the high watermark or of the log start (by retention too), a new epoch or
+  leader, another ISR, other replicas, a failed directory, a deleted topic: `Partition` tells its
+  `watchers` after each of them;
 * another offset, epoch or log start in the follower's request: `touch`;
 * another session of the same follower that reads the partition: `on_displaced`;
 * another broker epoch of the follower: the session gets a new view.
 
-A change that is missed stalls a replica. One is known: retention moves the log start of a
-`PartitionLog` without a call of `on_change`. So all partitions are checked again after a fetch
-without news, and in a busy session every `WALK_MS`.
+A change that is missed stalls a replica, so there is no partition whose state changes past it.
 
 While a partition is settled, each fetch of the session counts as a fetch from the end of its log:
 the leader reads the time from the view's `FetchClock`.
@@ -29,7 +27,7 @@ the leader reads the time from the view's `FetchClock`.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moldau.broker.replication.leader import FetchClock
 
@@ -37,8 +35,6 @@ if TYPE_CHECKING:
     from moldau.broker.api.fetch_session import Key, Wanted
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.purgatory import Purgatory
-
-WALK_MS: Final = 1000
 
 
 class Watch:
@@ -72,14 +68,14 @@ class Watch:
         if self.partition is not partition and not self.view.is_closed:
             self.release()
             self.partition = partition
-            partition.watch(self.view.replica_id, self)
+            partition.watchers.add(self.view.replica_id, self)
 
     def release(self) -> None:
         """Unsettle and unsubscribe: the partition is not readable, or left the session."""
         self.unsettle()
         partition, self.partition = self.partition, None
         if partition is not None:
-            partition.unwatch(self.view.replica_id, self)
+            partition.watchers.remove(self.view.replica_id, self)
 
     def settle(self) -> bool:
         """Settle the partition if it has no news, and return whether it has none. Call it after the
@@ -117,11 +113,9 @@ class FollowerView:
         "changed",
         "clock",
         "is_closed",
-        "is_walk_due",
         "purgatory",
         "replica_epoch",
         "replica_id",
-        "walked_ms",
         "watches",
     )
 
@@ -142,8 +136,6 @@ class FollowerView:
         """The partitions that have changed since the waiting fetch last checked them."""
         self.watches: dict[Key, Watch] = {}
         self.is_closed = False
-        self.is_walk_due = False
-        self.walked_ms = 0
         for key, wanted in partitions.items():
             self.add(key, wanted)
 
@@ -178,14 +170,6 @@ class FollowerView:
     def has_settled(self) -> bool:
         """Whether there are partitions that need no check."""
         return len(self.active) < len(self.watches)
-
-    def begin(self, now_ms: int) -> None:
-        """Begin a fetch. If a walk is due, unsettle all partitions: this fetch checks them all."""
-        if self.is_walk_due or now_ms - self.walked_ms >= WALK_MS:
-            self.is_walk_due = False
-            self.walked_ms = now_ms
-            for watch in self.watches.values():
-                watch.unsettle()
 
     def due(self) -> list[tuple[Key, Wanted]]:
         """Return the partitions to check, in the session's order, and forget earlier changes."""

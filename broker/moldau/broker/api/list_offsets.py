@@ -97,7 +97,7 @@ def _find(
         return _found(asked, _NO_TIMESTAMP, bound, partition.leader_epoch)
     # The beginning may equal the end, in a log without records.
     upper = None if timestamp in (EARLIEST, EARLIEST_LOCAL) else bound
-    found = partition.log.reading.find_offset(timestamp, upper)
+    found = partition.find_offset(timestamp, upper)
     if found is None:
         return _found(asked, _NO_TIMESTAMP, _NO_OFFSET, _NO_EPOCH)
     epoch = _NO_EPOCH if found.leader_epoch is None else found.leader_epoch

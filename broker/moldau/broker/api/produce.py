@@ -30,7 +30,6 @@ from moldau.broker.api.produce_transaction import (
 from moldau.broker.api.record_errors import record_errors
 from moldau.broker.api.refusal import Lead, lead_of, message_of, told, told_by_id
 from moldau.broker.api.request import ApiRequest
-from moldau.broker.replication.replicas import check_room
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
 from moldau.protocol.messages.produce import (
@@ -185,8 +184,6 @@ class _Produce:
                 appended = partition.append_usual(records, self._acks, self._now_ms)
             if appended is None:
                 asked = None
-                if self._is_short_of_room:
-                    check_room(partition)
                 base_offset = self._check_batch(partition, records)
                 asked = partition
                 if base_offset:
@@ -202,7 +199,7 @@ class _Produce:
                 refusal = told_by_id(self._node, topic_id, index, error)
             return self._refused(index, asked, records, refusal)
         base_offset, last_offset, append_time_ms, _ = appended
-        log = partition.log.state
+        log = partition.offsets
         answer = _new_answer(index, 0, base_offset, append_time_ms, log.log_start_offset)
         # A batch below the high watermark is already as safe as any `acks` can require.
         if last_offset >= log.high_watermark:
@@ -260,7 +257,7 @@ class _Produce:
         answer = _refusal(index, error)
         if partition is not None and error.code not in _WITHOUT_LOG_START:
             answer.log_start_offset = partition.log_start_offset
-            answer.record_errors = record_errors(records, error, partition.log.config, self._now_ms)
+            answer.record_errors = record_errors(records, error, partition.log_config, self._now_ms)
         return answer
 
 

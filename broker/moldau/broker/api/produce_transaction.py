@@ -86,7 +86,7 @@ def confirm(
             producer = producer or found
             if found == producer:
                 place = TopicPartition(partition.topic, partition.index)
-                seen[place] = partition.log.producers.entries.get(found.id)
+                seen[place] = partition.producers.get(found.id)
     client_version = 2 if version >= _BUMPS_SINCE else 0
     if producer is None or not verifies(node, client_version):
         on_done(NOTHING_CONFIRMED)
@@ -120,7 +120,7 @@ def _partition(node: Node, version: int, topic: Any, index: int) -> Partition | 
 
 def is_open(partition: Partition, producer: Producer) -> bool:
     """Whether the producer has a transaction open in this partition."""
-    entry = partition.log.producers.entries.get(producer.id)
+    entry = partition.producers.get(producer.id)
     return (
         entry is not None
         and entry.epoch == producer.epoch
@@ -140,7 +140,7 @@ def check_transaction(
     place = TopicPartition(partition.topic, partition.index)
     code = ErrorCode(confirmed.codes.get(place, ErrorCode.COORDINATOR_NOT_AVAILABLE))
     if code is ErrorCode.NONE:
-        entry = partition.log.producers.entries.get(producer.id)
+        entry = partition.producers.get(producer.id)
         if entry is confirmed.seen.get(place):
             (sequence,) = _sequence(records, PRODUCER_AT)
             if entry is None and sequence and version >= _BUMPS_SINCE:

@@ -109,7 +109,7 @@ def _is_joined(node: Node, place: TopicPartition, producer: Producer) -> bool:
 def _entry(node: Node, place: TopicPartition, producer: Producer) -> object:
     """Return what the partition knows of the producer. Each change makes another object."""
     try:
-        return node.replicas.partition(*place).log.producers.entries.get(producer.id)
+        return node.replicas.partition(*place).producers.get(producer.id)
     except KafkaError:
         return None
 

@@ -133,10 +133,9 @@ def write_marker(node: Node, topic: str, index: int, marker: Marker, on_written:
 
 def _has_open(node: Node, topic: str, index: int, producer_id: int) -> bool:
     try:
-        entries = node.replicas.partition(topic, index).log.producers.entries
+        entry = node.replicas.partition(topic, index).producers.get(producer_id)
     except KafkaError:
         return True
-    entry = entries.get(producer_id)
     return entry is not None and entry.transaction_first_offset is not None
 
 

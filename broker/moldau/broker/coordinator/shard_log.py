@@ -49,15 +49,15 @@ class ShardLog:
 
     @property
     def end_offset(self) -> int:
-        return self._partition.log.state.log_end_offset
+        return self._partition.offsets.log_end_offset
 
     @property
     def high_watermark(self) -> int:
-        return self._partition.log.state.high_watermark
+        return self._partition.offsets.high_watermark
 
     def is_level(self, leader_epoch: int) -> bool:
         partition = self._partition
-        log = partition.log.state
+        log = partition.offsets
         return (
             log.high_watermark >= log.log_end_offset
             and partition.leader_epoch == leader_epoch
@@ -70,7 +70,7 @@ class ShardLog:
         if leader_epoch != partition.leader_epoch:
             raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER)
         wall_ms = encoding.wall_ms()
-        limit, codec = partition.log.config.max_message_bytes, encoding.terms().codec
+        limit, codec = partition.log_config.max_message_bytes, encoding.terms().codec
         try:
             batch = encode_batch(encoding.schema, records, wall_ms, codec, limit, producer)
         except UnencodableMessage as error:  # a bug; only the callers of this batch get the error

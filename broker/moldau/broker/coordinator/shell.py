@@ -283,7 +283,7 @@ class ShardShell(Generic[S]):
         partition, ground = self.partition, self._ground
         offset, count, unknown = partition.log_start_offset, 0, 0
         while offset < partition.log_end_offset:
-            piece = partition.log.read(offset, ground.terms().load_bytes)
+            piece = partition.read_own(offset, ground.terms().load_bytes)
             found = await ground.runtime.run_blocking(self._decode, piece, offset)
             if self.state is not State.LOADING:
                 return count

@@ -198,7 +198,7 @@ class LogDirectories:
         return sum(
             log.producers.expire(now_ms)
             for each in self.in_service()
-            for log in each.state.logs_in_service()
+            for _, log in each.state.logs_in_service()
         )
 
     def checkpoint(self) -> None:

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from moldau.broker.log.checkpoints import Checkpoints
     from moldau.broker.log.directory_state import DirectoryState
     from moldau.broker.log.log import PartitionLog
+    from moldau.broker.log.names import TopicPartition
 
 
 class DirectoryRetention:
@@ -32,15 +33,15 @@ class DirectoryRetention:
                 self._checkpoints.persist_points()
             except OSError as error:
                 self._state.fail(error)
-        return self.drop_expired(expired, now_ms)
+        return self.drop_expired(expired.values(), now_ms)
 
-    def expire(self, now_ms: int) -> list[PartitionLog]:
+    def expire(self, now_ms: int) -> dict[TopicPartition, PartitionLog]:
         """Do the first half of `delete_old_segments`. Return the logs whose start has moved up."""
-        expired = []
-        for log in self._state.logs_in_service():
+        expired = {}
+        for place, log in self._state.logs_in_service():
             with suppress(KafkaError):  # a disk error fails the directory; readers get damage
                 if log.retention.expire(now_ms):
-                    expired.append(log)
+                    expired[place] = log
         return expired
 
     def drop_expired(self, expired: Iterable[PartitionLog], now_ms: int) -> int:

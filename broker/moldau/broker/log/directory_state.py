@@ -69,11 +69,11 @@ class DirectoryState:
         """Return the path of a log in service."""
         return self.path_of(names.partition_dir_name(partition))
 
-    def logs_in_service(self) -> Iterator[PartitionLog]:
+    def logs_in_service(self) -> Iterator[tuple[TopicPartition, PartitionLog]]:
         """Iterate over the logs, as long as the directory has not failed."""
-        for log in list(self.logs.values()):
+        for place, log in list(self.logs.items()):
             if self.failure is None:
-                yield log
+                yield place, log
 
     def open_logs(self) -> list[PartitionLog]:
         """Return the logs and the copies that are open."""

@@ -72,7 +72,7 @@ class Reading:
             size = min(size, found.size_bytes) if min_one_batch else 0
         elif size > max_bytes:
             size = max_bytes
-        return LogSlice(segment.log_file.source(), found.position, size)
+        return LogSlice(segment.log_file.source(), found.position, size, segment is active)
 
     def _position_of_bound(self, index: int, upper: int) -> int:
         """Return the position in a segment where the batches below the offset `upper` end."""

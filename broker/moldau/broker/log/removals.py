@@ -71,7 +71,7 @@ class Removals:
                     log.abandon()
                 removal.trees.append(path)
             self._waiting = later
-        for log in state.logs_in_service():
+        for _, log in state.logs_in_service():
             if log not in self.being_cleaned:
                 removal.segments += log.retention.take_deleted(now_ms)
         return removal

@@ -36,12 +36,21 @@ class LogSlice:
     An empty slice may have no file: a read at the log's end opens none.
     """
 
-    __slots__ = ("position", "size_bytes", "source")
+    __slots__ = ("is_newest", "position", "size_bytes", "source")
 
-    def __init__(self, source: SegmentFile | None, position: int, size_bytes: int) -> None:
+    def __init__(
+        self,
+        source: SegmentFile | None,
+        position: int,
+        size_bytes: int,
+        is_newest: bool = True,
+    ) -> None:
         self.source = source
         self.position = position
         self.size_bytes = size_bytes
+        self.is_newest = is_newest
+        """Whether it was read from the newest segment. After a slice of an older one, more records
+        exist already."""
 
     def __len__(self) -> int:
         return self.size_bytes
@@ -53,6 +62,12 @@ class LogSlice:
     def fileno(self) -> int | None:
         """Return the file descriptor for sendfile, or None if there is no real file."""
         return None if self.source is None else self.source.file.fileno()
+
+    def cut(self, size_bytes: int) -> LogSlice:
+        """Return the slice, or only its first `size_bytes`."""
+        if self.size_bytes <= size_bytes:
+            return self
+        return LogSlice(self.source, self.position, size_bytes, self.is_newest)
 
     def read(self) -> bytes:
         """Read the whole slice."""

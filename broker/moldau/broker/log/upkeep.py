@@ -16,7 +16,7 @@ infinite by default, which makes `flush.ms` a setting without effect.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Collection, Coroutine
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from moldau.broker.log.directories import LogDirectories
     from moldau.broker.log.directory import LogDirectory
     from moldau.broker.log.disk_room import DiskRoom
+    from moldau.broker.log.names import TopicPartition
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
@@ -48,13 +49,16 @@ class Upkeep:
         commits: GroupCommits,
         writer: CheckpointWriter,
         log: Logger,
+        on_log_starts: Callable[[Collection[TopicPartition]], None],
     ) -> None:
+        """`on_log_starts` is called after retention has moved the starts of these logs up."""
         self.options = UpkeepOptions()
         self._runtime = runtime
         self._directories = directories
         self._commits = commits
         self._writer = writer
         self._log = log
+        self._on_log_starts = on_log_starts
         self._shortages: dict[DiskRoom, int] = {}
         """How many shortages of each disk the log has told of."""
         self._short: set[DiskRoom] = set()
@@ -113,7 +117,8 @@ class Upkeep:
             expired = directory.retention.expire(now_ms)
             if not expired:
                 continue
-            for log in expired:
+            self._on_log_starts(expired)
+            for log in expired.values():
                 if not log.retention.is_head_durable:
                     with suppress(KafkaError):  # a disk error fails the directory
                         await self._commits.of(directory).durable(log)
@@ -121,7 +126,7 @@ class Upkeep:
             # The segments of a topic that was deleted meanwhile are gone with it.
             present = set(directory.logs.values())
             count = directory.retention.drop_expired(
-                [each for each in expired if each in present], now_ms
+                [each for each in expired.values() if each in present], now_ms
             )
             if count:
                 self._log.info("let go of old segments", directory=directory.path, count=count)

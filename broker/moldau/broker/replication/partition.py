@@ -8,22 +8,30 @@ Invariants:
   flush, an append is acknowledged and readable only after it. In Kafka the flush is a part of the
   append; here many appends share a flush (`GroupCommit`), and none blocks.
 * Once it does not lead any more, every call that needs the leader raises the reason.
+* It is the only way to its log for handlers and coordinators. A read may answer a `LaterSlice`, so
+  records may lie where they cannot be read at once.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
-from typing import Final, Protocol
+from typing import Final
 
 from moldau.broker.log.appending import AppendedFields
 from moldau.broker.log.group_commit import GroupCommit
 from moldau.broker.log.leader_epochs import NO_EPOCH, EpochEnd
 from moldau.broker.log.log import Appended, PartitionLog
+from moldau.broker.log.offset_lookup import OffsetAt
+from moldau.broker.log.offsets import LogOffsets
+from moldau.broker.log.producer_state import ProducerStateEntry
 from moldau.broker.log.slice import LogSlice
+from moldau.broker.log.transaction_index import AbortedTransaction
+from moldau.broker.replication.later_slice import LaterSlice
 from moldau.broker.replication.leader import UNKNOWN_EPOCH, Leader
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
+from moldau.broker.replication.watchers import Watchers
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.records import Buffer
@@ -55,20 +63,8 @@ class Leadership:
     """The partition epoch of this state; -1 means unknown, and counts as newer than all before."""
 
 
-class Watcher(Protocol):
-    """A follower's session that is informed about changes between its fetches."""
-
-    def on_change(self) -> None:
-        """Called after a change that the next fetch response may need. Must not call the
-        partition."""
-
-    def on_displaced(self) -> None:
-        """Called when another session of the same follower begins to watch the partition."""
-
-
 class Partition:
-    """One replica. Only `Replicas` creates it. Handlers use `log` directly for reads that need no
-    rule (ListOffsets, producers)."""
+    """One replica. Only `Replicas` creates it. `log` is for the modules of this package."""
 
     __slots__ = (
         "_acks_min",
@@ -77,7 +73,6 @@ class Partition:
         "_leader",
         "_purgatory",
         "_refusal",
-        "_watchers",
         "index",
         "is_fetch_throttled",
         "is_in_sync",
@@ -86,8 +81,11 @@ class Partition:
         "leader_epoch",
         "leader_id",
         "log",
+        "log_config",
+        "offsets",
         "topic",
         "topic_id",
+        "watchers",
     )
 
     def __init__(
@@ -105,12 +103,17 @@ class Partition:
         """Whether its name begins like those of the cluster's own topics."""
         self.leader_epoch = leadership.leader_epoch
         self.log = log
+        self.offsets: LogOffsets = log.state
+        """The offsets of its log, for code that reads several of them for every request."""
+        self.log_config = log.config
+        """The settings of its log."""
         self._commit = commit
         self._purgatory = purgatory
         self._leader: Leader | None = None
         self._is_held = False
         self._acks_min = 1
-        self._watchers: dict[int, Watcher] = {}
+        self.watchers = Watchers()
+        """The sessions of followers that read the partition."""
         self.leader_id = NOBODY
         self.is_in_sync = False
         """While it follows: whether it is in the ISR in the metadata."""
@@ -135,20 +138,20 @@ class Partition:
     @property
     def high_watermark(self) -> int:
         """The offset below which records are as safe as the topic requires, and may be read."""
-        return self.log.high_watermark
+        return self.offsets.high_watermark
 
     @property
     def last_stable_offset(self) -> int:
         """The offset below which no transaction is open."""
-        return self.log.last_stable_offset
+        return self.offsets.last_stable_offset
 
     @property
     def log_start_offset(self) -> int:
-        return self.log.log_start_offset
+        return self.offsets.log_start_offset
 
     @property
     def log_end_offset(self) -> int:
-        return self.log.log_end_offset
+        return self.offsets.log_end_offset
 
     def check_epoch(self, current_leader_epoch: int, *, must_lead: bool = True) -> None:
         """Reject a request with a different leader epoch (-1 means that it has none), and any
@@ -178,7 +181,8 @@ class Partition:
         return fields
 
     def append(self, records: Buffer, acks: int, now_ms: int) -> Appended:
-        """Append a client's batch. Raise KafkaError if it is rejected, without effect.
+        """Append a client's batch. Raise KafkaError if it is rejected, without effect. The disk's
+        room is checked here, and not in `append_usual`.
 
         The batch is stamped in place if its buffer is writable. `is_acknowledged` says when to
         answer: at once, unless a flush is due or other replicas must have the batch.
@@ -188,6 +192,7 @@ class Partition:
             raise self._refused()
         if acks < 0:
             leader.check_acks(acks, self._acks_min)
+        self.log.state.owner.room.check()
         fields = self.log.append_batch(records, self.leader_epoch, now_ms)
         self._on_appended(leader)
         return Appended(*fields)
@@ -211,8 +216,8 @@ class Partition:
         watermark."""
         log = self.log.state
         end = log.log_end_offset
-        if self._watchers:
-            self._tell_watchers()
+        if self.watchers.by_replica:
+            self.watchers.tell()
         if end - log.flushed_end_offset >= log.config.flush_messages:
             self._commit.submit(self.log, self._on_durable)
         elif leader.on_own_end(end):
@@ -242,34 +247,48 @@ class Partition:
             return log.last_stable_offset
         return log.high_watermark
 
-    def read(self, offset: int, max_bytes: int, upper: int, min_one_batch: bool) -> LogSlice:
-        """Read like `PartitionLog.read`, below `upper`, which `fetch_bound` returned."""
+    def read(
+        self, offset: int, max_bytes: int, upper: int, min_one_batch: bool
+    ) -> LogSlice | LaterSlice:
+        """Read like `PartitionLog.read`, below `upper`, which `fetch_bound` returned.
+
+        A `LaterSlice` is the answer if the records cannot be read at once. The caller waits for it
+        in the purgatory, under the slice itself as key. Raise KafkaError: OFFSET_OUT_OF_RANGE, or
+        the reason why this replica cannot be read.
+        """
         self._check_readable()
         return self.log.read(offset, max_bytes, upper, min_one_batch=min_one_batch)
 
-    # Sessions of followers.
+    def read_own(self, offset: int, max_bytes: int) -> LogSlice:
+        """Read up to the log's end, for a coordinator that loads its records. They are never
+        later: topics of coordinators are compacted, so all their records are in the log."""
+        return self.log.read(offset, max_bytes)
 
-    def watch(self, replica_id: int, watcher: Watcher) -> None:
-        """Inform `watcher` about changes. Each follower has one watching session at a time."""
-        before = self._watchers.get(replica_id)
-        self._watchers[replica_id] = watcher
-        if before is not None and before is not watcher:
-            before.on_displaced()
+    def aborted_transactions(self, offset: int, read: LogSlice) -> list[AbortedTransaction]:
+        """Return the aborted transactions that a read_committed consumer must skip in `read`, a
+        slice from `offset`, ordered by first offset. Clients may rely on this order."""
+        found = self.log.reading.aborted_transactions(offset, read)
+        if len(found) > 1:
+            found.sort(key=lambda each: each.first_offset)
+        return found
 
-    def unwatch(self, replica_id: int, watcher: Watcher) -> None:
-        """Stop informing `watcher`."""
-        if self._watchers.get(replica_id) is watcher:
-            del self._watchers[replica_id]
+    def find_offset(self, timestamp: int, upper: int | None = None) -> OffsetAt | None:
+        """Answer ListOffsets for a timestamp, or one of its special values, below `upper` (default:
+        the log's end). Raise KafkaError if the log cannot be read."""
+        return self.log.reading.find_offset(timestamp, upper)
 
-    def _tell_watchers(self) -> None:
-        for watcher in self._watchers.values():
-            watcher.on_change()
+    @property
+    def producers(self) -> Mapping[int, ProducerStateEntry]:
+        """What the log knows of its producers, by producer id. Each change of a producer makes
+        another entry, so two looks at one entry have the same object only if nothing happened."""
+        return self.log.producers.entries
 
-    def _moved(self) -> None:
-        """Try the requests that wait for the partition, and inform the watchers."""
+    def on_moved(self) -> None:
+        """Try the requests that wait for the partition, and inform the watchers. Called after each
+        change that they may wait for; by `Replicas` if retention has moved the log's start."""
         self._purgatory.moved(self)
-        if self._watchers:
-            self._tell_watchers()
+        if self.watchers.by_replica:
+            self.watchers.tell()
 
     # Followers and the ISR.
 
@@ -280,17 +299,17 @@ class Partition:
             raise self._refused()
         return self._leader
 
-    def on_fetch(self, replica_id: int, offset: int, now_ms: int, broker_epoch: int) -> bool:
-        """Note a fetch of another replica. Return whether it could join the ISR now."""
+    def on_fetch(
+        self, replica_id: int, offset: int, log_start_offset: int, now_ms: int, broker_epoch: int
+    ) -> bool:
+        """Note a fetch of another replica: its log ends at `offset`, and begins at
+        `log_start_offset`. Return whether it could join the ISR now."""
         leader, log = self.leadership, self.log
+        if leader.on_log_start(replica_id, log_start_offset):
+            self.on_moved()
         if leader.on_fetch(replica_id, offset, log.log_end_offset, now_ms, broker_epoch):
             self._take_over_mark(leader)
         return leader.may_join(replica_id)
-
-    def on_follower_start(self, replica_id: int, log_start_offset: int) -> None:
-        """Note the log start of another replica, from its fetch."""
-        if self.leadership.on_log_start(replica_id, log_start_offset):
-            self._moved()
 
     def low_watermark(self, replica_ids: Collection[int]) -> int:
         """Return the smallest log start of this and the given replicas; -1 if one is unknown."""
@@ -308,7 +327,7 @@ class Partition:
         if log_start_offset > log.log_start_offset:
             is_news |= log.increment_log_start_offset(min(log_start_offset, log.high_watermark))
         if is_news:
-            self._moved()
+            self.on_moved()
 
     def on_isr(self, isr: Collection[int], leader_epoch: int, partition_epoch: int) -> None:
         """Apply the controller's answer to a proposal."""
@@ -325,7 +344,7 @@ class Partition:
 
     def _take_over_mark(self, leader: Leader) -> None:
         self.log.update_high_watermark(leader.high_watermark)
-        self._moved()
+        self.on_moved()
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         """Return the largest epoch up to `leader_epoch`, and its end, for OffsetForLeaderEpoch. The
@@ -361,7 +380,7 @@ class Partition:
         if offset < 0:
             raise KafkaError(ErrorCode.OFFSET_OUT_OF_RANGE, **_facts(self), offset=offset)
         if log.increment_log_start_offset(offset):
-            self._moved()
+            self.on_moved()
         return log.log_start_offset
 
     # Called by `Replicas`.
@@ -376,7 +395,7 @@ class Partition:
             if known.on_isr(leadership.isr, replica_count, leadership.partition_epoch):
                 self._trust_log(known)
             else:
-                self._tell_watchers()  # the replicas may have changed
+                self.watchers.tell()  # the replicas may have changed
             return
         self.leader_epoch, self.leader_id = leadership.leader_epoch, node_id
         self._leader = leader = Leader(node_id, leadership.isr, replica_count, log.high_watermark)
@@ -411,12 +430,14 @@ class Partition:
         held. Appends that waited until the old log was durable wait for the new one."""
         assert self._is_held
         self.log, self._commit = log, commit
+        self.offsets, self.log_config = log.state, log.config
 
     def configure(self, config: TopicConfig) -> None:
         """Use other settings, from the next append on."""
         self._acks_min = config.min_insync_replicas
         self.is_send_throttled = self.index in config.sends_throttled
         self.is_fetch_throttled = self.index in config.fetches_throttled
+        self.log_config = config.log
         self.log.configure(config.log)
         if self._leader is not None and self._leader.require(self._acks_min):
             self._take_over_mark(self._leader)
@@ -428,7 +449,7 @@ class Partition:
         self._refusal = reason
         if leader_epoch is not None:
             self.leader_epoch = leader_epoch
-        self._moved()
+        self.on_moved()
 
     # Inside.
 
@@ -450,7 +471,7 @@ class Partition:
         log = self.log
         if leader.on_own_end(log.flushed_end_offset):
             log.update_high_watermark(leader.high_watermark)
-        self._moved()
+        self.on_moved()
 
     def _refused(self) -> KafkaError:
         return KafkaError(self._refusal, **_facts(self))

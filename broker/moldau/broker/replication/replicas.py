@@ -13,7 +13,7 @@ Invariants:
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import suppress
 from typing import Final
 
@@ -82,7 +82,7 @@ class Replicas:
         self.quotas = ReplicationQuotas()
         self._commits = GroupCommits(runtime)
         writer = CheckpointWriter(runtime, log)
-        self.upkeep = Upkeep(runtime, directories, self._commits, writer, log)
+        self.upkeep = Upkeep(runtime, directories, self._commits, writer, log, self._on_log_starts)
         self.cleaner = Cleaner(runtime, directories, self._commits, writer, log)
         self.moves = Moves(runtime, directories, self._commits, writer, log)
         self.moves.on_moved = self._on_moved
@@ -103,26 +103,9 @@ class Replicas:
         for directory in self.directories.directories:
             for note in directory.notes:
                 self._log.warn(note, directory=directory.path)
-            self._tell_open_transactions(directory)
+            _tell_open_transactions(self._log, directory)
             if directory.failure is not None:
                 self._tell_failure(directory)
-
-    def _tell_open_transactions(self, directory: LogDirectory) -> None:
-        """Warn about open transactions of another broker, which nothing here can end."""
-        held = [
-            str(place)
-            for place, log in directory.logs.items()
-            if log.producers.first_undecided_offset is not None
-        ]
-        if held:
-            self._log.warn(
-                "transactions are open that nothing here can end yet: a reader of committed "
-                "records gets none behind them. Apache Kafka ends them when it is started here; "
-                "until then isolation.level=read_uncommitted reads all",
-                directory=directory.path,
-                partitions=held[:_NAMED_MAX],
-                count=len(held),
-            )
 
     # Called by handlers.
 
@@ -410,6 +393,13 @@ class Replicas:
             directories_left=len(self.directories.in_service()),
         )
 
+    def _on_log_starts(self, places: Collection[TopicPartition]) -> None:
+        """Retention has moved the starts of these logs up."""
+        for place in places:
+            partition = self._hosted.get((place.topic, place.partition))
+            if partition is not None:
+                partition.on_moved()
+
     def _on_moved(self, partition: Partition, directory: LogDirectory) -> None:
         self.on_placed(partition, directory.directory_id)
 
@@ -472,6 +462,19 @@ def _out_of_service(path: str) -> KafkaError:
     )
 
 
-def check_room(partition: Partition) -> None:
-    """Raise KafkaError if produces to the partition are refused for want of disk room."""
-    partition.log.state.owner.room.check()
+def _tell_open_transactions(log: Logger, directory: LogDirectory) -> None:
+    """Warn about open transactions of another broker, which nothing here can end."""
+    held = [
+        str(place)
+        for place, each in directory.logs.items()
+        if each.producers.first_undecided_offset is not None
+    ]
+    if held:
+        log.warn(
+            "transactions are open that nothing here can end yet: a reader of committed "
+            "records gets none behind them. Apache Kafka ends them when it is started here; "
+            "until then isolation.level=read_uncommitted reads all",
+            directory=directory.path,
+            partitions=held[:_NAMED_MAX],
+            count=len(held),
+        )

@@ -1,0 +1,60 @@
+"""A slice of records that comes later, because it is read from a slower place than the log.
+
+The reader of it:
+
+1. `Partition.read` starts the slow read and returns a `LaterSlice` without records.
+2. A fetch waits in the purgatory under its partitions, and under the slice as another key.
+3. The slow read ends and calls `arrive` or `fail` on the event loop. The purgatory tries the fetch
+   in the next turn, and it takes the records, or the error, with `take`.
+
+Invariant: a slice comes once. If a fetch ends before that, because its time is over, the same read
+is asked for again by the client. So what reads slowly keeps what it has read for a while.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from moldau.broker.log.slice import LogSlice
+    from moldau.broker.replication.purgatory import Purgatory
+    from moldau.errors.codes import KafkaError
+
+
+class LaterSlice:
+    """A slice that may not be there yet. Its key in the purgatory is the object itself."""
+
+    __slots__ = ("_purgatory", "_result")
+
+    size_bytes: Final = 0
+    """Until it is taken there is nothing to send."""
+
+    def __init__(self, purgatory: Purgatory) -> None:
+        self._purgatory = purgatory
+        self._result: LogSlice | KafkaError | None = None
+
+    @property
+    def has_come(self) -> bool:
+        """Whether `take` returns the records, or raises the error."""
+        return self._result is not None
+
+    def arrive(self, records: LogSlice) -> None:
+        """Note that the records are there, and try the requests that wait for them."""
+        self._come(records)
+
+    def fail(self, error: KafkaError) -> None:
+        """Note that there will be no records, and try the requests that wait for them."""
+        self._come(error)
+
+    def _come(self, result: LogSlice | KafkaError) -> None:
+        assert self._result is None, "a slice comes once"
+        self._result = result
+        self._purgatory.moved(self)
+
+    def take(self) -> LogSlice:
+        """Return the records that have come. Raise KafkaError if the read failed."""
+        result = self._result
+        assert result is not None, "it has not come"
+        if isinstance(result, Exception):
+            raise result
+        return result
