@@ -4,7 +4,7 @@ Invariants: the log is cut only where the leader's epochs say that it differs (K
 and never at the replica's own high watermark. Every fetch carries the leader epoch that the replica
 believes in, so a leader in another epoch returns no records (KIP-320).
 
-Pure functions of the log's marks: the shell (`shell`) carries out the step.
+Pure functions of the log's marks: `leader_fetch` calls them, and `fetcher` carries out the step.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.broker.replication.shell import FetchTerms, Ground, ReplicaFetchers
+from moldau.broker.replication.fetcher import FetchTerms, Ground, ReplicaFetchers
 from moldau.broker.server.isr_changes import IsrChanges
 from moldau.broker.settings import read_listeners
 from moldau.broker.settings import replication as rows
@@ -38,6 +38,7 @@ class Replication:
                 lambda: node.broker_epoch,
                 lambda: fetch_terms(node.settings),
                 lambda: node.replicas.quotas.fetched,
+                lambda: _watch_room(node),
                 log,
             )
         )
@@ -82,3 +83,9 @@ def fetch_terms(settings: Settings) -> FetchTerms:
         backoff_ms=settings[rows.replica_fetch_backoff_ms],
         timeout_ms=settings[rows.replica_socket_timeout_ms],
     )
+
+
+def _watch_room(node: Node) -> None:
+    """Measure the room on the disks if one may be nearly full, and the last measure is old."""
+    if node.directories.is_room_watched:
+        node.directories.watch_room(node.runtime.clock.wall_ms())
