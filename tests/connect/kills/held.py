@@ -18,6 +18,7 @@ FOLDER: Final = "MOLDAU_TEST_HOLDS"
 SOURCE = """
 import os
 import time
+from contextlib import contextmanager
 
 from sqlalchemy import event
 from sqlalchemy.engine import Engine
@@ -62,17 +63,28 @@ class HeldTable(JdbcSinkConnector):
 
 class HeldTableTask(Steps, JdbcSinkTask):
     def put(self, records):
-        is_written = bool(records)
-
-        def on_commit(connection):
-            if is_written:
-                hold_at("write")
-
-        event.listen(Engine, "commit", on_commit)
-        try:
+        with held_commits(is_held=bool(records)):
             super().put(records)
-        finally:
-            event.remove(Engine, "commit", on_commit)
+
+    def put_columns(self, part):
+        with held_commits(is_held=True):
+            count = super().put_columns(part)
+        if count:
+            hold_at("put")
+        return count
+
+
+@contextmanager
+def held_commits(is_held):
+    def on_commit(connection):
+        if is_held:
+            hold_at("write")
+
+    event.listen(Engine, "commit", on_commit)
+    try:
+        yield
+    finally:
+        event.remove(Engine, "commit", on_commit)
 
 
 class HeldFiles(FileStreamSinkConnector):
