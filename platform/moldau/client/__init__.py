@@ -52,6 +52,12 @@ if TYPE_CHECKING:
         SendOptions,
     )
     from moldau.client.producer.tracing import Tracing
+    from moldau.client.producer.transaction_errors import (
+        AbortableTransactionError,
+        FatalTransactionError,
+        RetriableTransactionError,
+        TransactionError,
+    )
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
     from moldau.client.settings.arguments import OffsetAndMetadata
     from moldau.client.settings.file import load_settings
@@ -103,6 +109,9 @@ _MODULES = {
     "producer.producer": "Producer",
     "producer.record": "OnDelivery ProducerInterceptor ProducerRecord SendOptions",
     "producer.tracing": "Tracing",
+    "producer.transaction_errors": (
+        "AbortableTransactionError FatalTransactionError RetriableTransactionError TransactionError"
+    ),
     "serdes.contract": "DeserializationFailed SerializationFailed",
     "settings.arguments": "OffsetAndMetadata",
     "settings.file": "load_settings",
@@ -113,6 +122,7 @@ _HOMES = {name: home for home, names in _MODULES.items() for name in names.split
 __all__ = [
     "EARLIEST",
     "LATEST",
+    "AbortableTransactionError",
     "AclOperation",
     "ActiveProducer",
     "Admin",
@@ -139,6 +149,7 @@ __all__ = [
     "Election",
     "EligibleReplicas",
     "ErrorCode",
+    "FatalTransactionError",
     "FoundOffset",
     "GroupDescription",
     "GroupMember",
@@ -174,6 +185,7 @@ __all__ = [
     "RecordPartitioner",
     "Resource",
     "ResourceType",
+    "RetriableTransactionError",
     "SendOptions",
     "Sent",
     "SentRange",
@@ -182,6 +194,7 @@ __all__ = [
     "Topic",
     "TopicPartition",
     "Tracing",
+    "TransactionError",
     "V",
     "WrongLoop",
     "load_settings",

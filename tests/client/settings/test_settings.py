@@ -68,10 +68,10 @@ def test_mappings_and_keywords_mean_the_same_and_keywords_win() -> None:
         ({"bootstrap_servers": "a:1", "retries": 0, "enable_idempotence": True}, "retries of 1"),
         ({"bootstrap_servers": "a:1", "security_protocol": "SSL"}, "not built yet"),
         ({"bootstrap_servers": "a:1", "security_protocol": "secret"}, "SASL_SSL"),
-        ({"bootstrap_servers": "a:1", "transactional_id": "t"}, "transactions are not built yet"),
+        ({"bootstrap_servers": "a:1", "transactional_id": "t", "acks": "1"}, "acks=all"),
         (
             {"bootstrap_servers": "a:1", "transaction_two_phase_commit_enable": True},
-            "transactions are not built yet",
+            "two.phase.commit.enable is not built yet",
         ),
         ({"bootstrap_servers": "a:1", "config_providers": "env"}, "looks up no references"),
     ],

@@ -57,11 +57,15 @@ async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP) ->
 
 
 class Coordinator:
-    """The coordinator of one group, as one client knows it."""
+    """The coordinator of one group or transactional id, as one client knows it."""
 
-    def __init__(self, cluster: Cluster, group_id: str, lane: str = OFFSETS) -> None:
-        """Use `lane` as the connection of requests that name none."""
+    def __init__(
+        self, cluster: Cluster, group_id: str, lane: str = OFFSETS, *, key_type: int = GROUP
+    ) -> None:
+        """Use `lane` as the connection of requests that name none. With key_type=TRANSACTION it is
+        the coordinator of the transactional id `group_id`."""
         self.group_id = group_id
+        self._key_type = key_type
         self._lane = lane
         self._cluster = cluster
         self._address: Address | None = None
@@ -73,7 +77,7 @@ class Coordinator:
         if address is None:
             if self._finding is None:
                 self._finding = self._cluster.runtime.spawn(
-                    find_coordinator(self._cluster, self.group_id),
+                    find_coordinator(self._cluster, self.group_id, self._key_type),
                     name=f"find the coordinator of {self.group_id}",
                     reported=False,
                 )

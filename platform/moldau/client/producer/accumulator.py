@@ -17,7 +17,7 @@ filling it, and pooled memory cannot be reused while its batch is being sent.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import suppress
+from contextlib import AbstractContextManager, nullcontext, suppress
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -27,6 +27,7 @@ from moldau.client.producer.outcome import Outcomes
 from moldau.client.producer.queue import EPOCH_MAX, PartitionQueue
 from moldau.client.producer.run import Run
 from moldau.client.producer.splitting import Fit
+from moldau.client.producer.transaction import TransactionStates
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff
 from moldau.link.metadata import NO_LEADER, Metadata, TopicPartition
@@ -67,6 +68,9 @@ class Drained:
 class Accumulator:
     """All records of a producer that the cluster has not acknowledged."""
 
+    lock: AbstractContextManager[object] = nullcontext()
+    """Held by each thread that appends; there is one thread only, unless a subclass says so."""
+
     def __init__(self, options: Options, backoff: Backoff, random: Random) -> None:
         self.options = options
         self.buffer = Buffer(options)
@@ -79,6 +83,8 @@ class Accumulator:
         self.batch_type: Callable[[TopicPartition, BatchBuilder, float], Batch] = Batch
         self.clocks: Clocks | None = None
         """If set, batches can `place` records with the current time."""
+        self.transaction: TransactionStates | None = None
+        """If set, records are sent only in its transactions."""
         self._stuck_since: dict[int, float] = {}
         self._waits_s = max(options.linger_s, WAITS_S)
 
@@ -221,6 +227,8 @@ class Accumulator:
                 continue
             queue.leaderless = 0
             queue.leader_epoch = known.leader_epoch
+            if self.transaction is not None and not self.transaction.may_send_to(queue.where):
+                continue
             if known.leader not in room:
                 drained.unreachable.add(known.leader)
             else:
@@ -324,7 +332,8 @@ class Accumulator:
 
     def _restart(self, queue: PartitionQueue) -> bool:
         """Restart the queue's sequence. Return False if its epochs are used up."""
-        if queue.producer_id == self.identity.id and queue.producer_epoch >= EPOCH_MAX:
+        is_last = queue.producer_id == self.identity.id and queue.producer_epoch >= EPOCH_MAX
+        if is_last and not self.identity.is_transactional:
             self.needs_identity = True
             return False
         queue.restart(self.identity)

@@ -40,6 +40,8 @@ class Options:
     retries_max: int = 2**31 - 1
     grown_bytes: int = 0
     """The largest size of a batch that has to wait; no effect up to `batch_bytes`."""
+    is_transactional: bool = False
+    """Whether only the transaction coordinator raises the producer's epoch."""
 
 
 class Buffer:

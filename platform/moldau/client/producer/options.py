@@ -34,6 +34,7 @@ class ProducerOptions(RecordOptions, total=False):
     partitioner_availability_timeout_ms: int | str
     metadata_max_idle_ms: int | str
     transactional_id: str | None
+    transaction_timeout_ms: int | str
     transaction_two_phase_commit_enable: bool | str
     interceptor_classes: str | Sequence[str | ProducerInterceptor | type[ProducerInterceptor]]
     serializer_encoding: str

@@ -36,7 +36,14 @@ from typing import TYPE_CHECKING, Final
 from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP, Batch, Trace
 from moldau.client.producer.buffer import Buffer
 from moldau.client.producer.queue import PartitionQueue
-from moldau.client.producer.refusal import LOST_STATE, NOT_STORED, OF_CONTENT, TOO_LARGE, UNANSWERED
+from moldau.client.producer.refusal import (
+    CONCURRENT_S,
+    LOST_STATE,
+    NOT_STORED,
+    OF_CONTENT,
+    TOO_LARGE,
+    UNANSWERED,
+)
 from moldau.client.producer.splitting import Fit
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff
@@ -126,9 +133,7 @@ class Outcomes:
         elif error.code in TOO_LARGE and batch.count > 1:
             self._too_large(queue, batch)
         elif self._may_retry(queue, batch, error):
-            queue.put_back(batch)
-            if queue.waiting[0] is batch:
-                self.put_off(queue, batch.attempts, now)
+            self._put_back(queue, batch, error, now)
         else:
             self.fail(queue, batch, error)
 
@@ -168,6 +173,8 @@ class Outcomes:
             return False
         if error.code not in LOST_STATE or not self._options.is_idempotent:
             return error.retriable
+        if self._options.is_transactional:  # the epoch is raised when the transaction is aborted
+            return error.code is _OUT_OF_ORDER and not queue.is_first_under_way(batch)
         if error.code is _OUT_OF_ORDER:
             if queue.is_first_under_way(batch) and not queue.must_restart:
                 queue.must_restart = True
@@ -180,6 +187,15 @@ class Outcomes:
     def put_off(self, queue: PartitionQueue, tries: int, now: float) -> None:
         """Send the first waiting batch no sooner than after the backoff."""
         queue.not_before = now + self._backoff.wait_s(tries, self._random)
+
+    def _put_back(self, queue: PartitionQueue, batch: Batch, error: KafkaError, now: float) -> None:
+        queue.put_back(batch)
+        if queue.waiting[0] is not batch:
+            return
+        if error.code is ErrorCode.CONCURRENT_TRANSACTIONS:
+            queue.not_before = now + CONCURRENT_S
+        else:
+            self.put_off(queue, batch.attempts, now)
 
     # No answer in time
 

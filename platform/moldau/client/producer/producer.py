@@ -21,11 +21,12 @@ one, because one more call would cost more than the append. Everything else take
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Mapping, Sequence
+from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
 from typing import Any, Final, Generic, Self, SupportsIndex, Unpack, cast
 
+from moldau.client.group.member import GroupMetadata
 from moldau.client.producer.accumulator import Accumulator, Clocks
 from moldau.client.producer.buffer import Options
 from moldau.client.producer.bulk import BulkSend
@@ -48,12 +49,21 @@ from moldau.client.producer.record import (
 )
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic, OutgoingTopics
+from moldau.client.producer.transactions import Transactions, group_of, needed, sending, states_of
 from moldau.client.serdes.contract import SerializerFrom
 from moldau.client.settings import given as common_rows
 from moldau.client.settings import producer as own_rows
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
-from moldau.client.settings.arguments import PartitionGiven, flag, name_of, partition_of
+from moldau.client.settings.arguments import (
+    ByPartition,
+    OffsetAndMetadata,
+    PartitionGiven,
+    flag,
+    name_of,
+    offsets_to_store,
+    partition_of,
+)
 from moldau.client.settings.given import Given
 from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.client.settings.notices import not_hiding
@@ -120,6 +130,7 @@ class Producer(Generic[K, V]):
         self._partitioner: RecordPartitioner | None = None
         self._serdes: list[tuple[object, object]] = []
         self._is_given_up = False
+        self._transactions: Transactions | None = None
 
     def __repr__(self) -> str:
         return self._world.shown(self, self.settings)
@@ -151,20 +162,12 @@ class Producer(Generic[K, V]):
         second call does nothing."""
         async with self._world.opening(partial(self._close, abort=True)) as is_new:
             if is_new:
-                self._tell()
+                _tell(self._given, self.settings)
                 self._begin()
                 self._load()
                 await reach(self._cluster, "producer")
-
-    def _tell(self) -> None:
-        """Log which settings do not have the effect that they seem to have."""
-        self._given.tell("producer", self.settings)
-        raised = own_rows.raised_delivery(self.settings)
-        if raised is not None:
-            LOG.warning("producer: %s", raised)
-        ruled_out = own_rows.idempotence_ruled_out(self.settings)
-        if ruled_out is not None:
-            LOG.info("producer: %s", ruled_out)
+                if self._transactions is not None:
+                    await self._transactions.open()
 
     def _begin(self) -> None:
         runtime = self._world.enter()
@@ -182,6 +185,7 @@ class Producer(Generic[K, V]):
         )
         self._accumulator.batch_type = partial(AwaitedBatch, asyncio.get_running_loop())
         self._accumulator.clocks = Clocks(runtime.clock.monotonic_ns, runtime.clock.wall_ms)
+        self._accumulator.transaction = states_of(settings, self._cluster)
         self._sender = self._sender_type(
             runtime, self._cluster, self._accumulator, self._metrics, settings
         )
@@ -190,8 +194,22 @@ class Producer(Generic[K, V]):
         )
         self._cluster.on_update = self._topics.on_metadata
         self._usual = self._topics.usual
+        if self._accumulator.transaction is not None:
+            self._transactions = Transactions(
+                self._accumulator.transaction,
+                self._sender,
+                self._accumulator,
+                self._on_gate,
+                settings[own_rows.max_block_ms] / 1000,
+            )
+            self._on_gate()
         self._declare_metrics()
         self._is_given_up = False
+
+    def _on_gate(self) -> None:
+        """Let `send` take the short path in a transaction only. The long one raises the error."""
+        assert self._transactions is not None
+        self._usual = self._topics.usual if self._transactions.takes_records else {}
 
     def _end_short_way(self) -> None:
         """Make every `send` take the long path, which raises the error of an ended producer."""
@@ -296,8 +314,15 @@ class Producer(Generic[K, V]):
         )
         return await delivery
 
-    async def _send(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
+    def _send(
+        self, record: ProducerRecord, on_delivery: OnDelivery | None
+    ) -> Coroutine[Any, Any, Delivery]:
         """Send any record, by the long path."""
+        if self._transactions is None:
+            return self._deliver(record, on_delivery)
+        return self._transactions.during(self._deliver(record, on_delivery))
+
+    async def _deliver(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
         self._cluster.check_loop()
         prepared = self._pipeline.prepare(record, on_delivery)
         if isinstance(prepared, Awaitable):
@@ -409,13 +434,13 @@ class Producer(Generic[K, V]):
             columns = from_arrow(columns)
         columns.check()
         many = self._many(len(columns.values))
-        with many.named_in_errors():
+        with sending(self._transactions), many.named_in_errors():
             if self._partitioner is not None or self._pipeline.interceptors:
                 await self._send_each(topic, columns, many)
             else:
                 if not self._pipeline.is_empty:
                     columns = await self._serialized(topic, columns)
-                await many.send_columns(await self._topic_of(topic, columns), columns)
+                await many.send_columns(await self._topics.of(topic, columns.partitions), columns)
         return Deliveries(many.parts)
 
     async def send_batch(self, partition: PartitionGiven, columns: object) -> Deliveries:
@@ -432,7 +457,7 @@ class Producer(Generic[K, V]):
             raise ValueError("interceptors look at records, and send_batch has none: use send_many")
         runs = list(map(ColumnRun, buffers_in(columns, self._clock.wall_ms())))
         many = self._many(sum(map(len, runs)))
-        with many.named_in_errors():
+        with sending(self._transactions), many.named_in_errors():
             topic = self._topics.find(*where) or await self._topics.learn(*where)
             await many.send_runs(topic, self._topics.choose(topic, None, where.partition), runs)
         return Deliveries(many.parts)
@@ -444,7 +469,7 @@ class Producer(Generic[K, V]):
         """Send one by one, for interceptors and partitioners, which need every record. An unknown
         partition is an error before the first record, unless interceptors may change it."""
         if columns.partition is not None and not self._pipeline.interceptors:
-            many.check_partitions(await self._topic_of(topic, columns), columns)
+            many.check_partitions(await self._topics.of(topic, columns.partitions), columns)
         for stamp, key, value, its_headers, partition in columns.as_lists().each():
             record = ProducerRecord(topic, value, key, its_headers, stamp, partition)
             many.add(await self._send(record, None))
@@ -458,10 +483,38 @@ class Producer(Generic[K, V]):
             keys = await serialize(topic, cast("Sequence[Any]", keys), is_key=True)
         return columns._replace(values=values, keys=keys)
 
-    async def _topic_of(self, topic: str, columns: Columns) -> OutgoingTopic:
-        """Return the topic, with all partitions that the columns name."""
-        wanted = max(columns.partitions, default=0)
-        return self._topics.find(topic, wanted) or await self._topics.learn(topic, wanted)
+    # Transactions
+
+    async def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent until its end is committed or aborted as one.
+
+        Raise TransactionError, as all calls of this kind: a `RetriableTransactionError` means to
+        make the same call again, an `AbortableTransactionError` to call `abort_transaction`, a
+        `FatalTransactionError` to close the producer.
+        """
+        await needed(self._transactions, "begin_transaction").begin()
+
+    async def send_offsets(
+        self, offsets: ByPartition[int | OffsetAndMetadata], group: GroupMetadata
+    ) -> None:
+        """Commit a group's offsets with the transaction: by partition the offset of the record that
+        is to be read next. `group` is `Consumer.group_metadata()`: a member that has lost its
+        partitions is rejected. Return when the group's coordinator has the offsets."""
+        await needed(self._transactions, "send_offsets").send_offsets(
+            offsets_to_store(offsets), group_of(group)
+        )
+
+    async def commit_transaction(self) -> None:
+        """Wait until every record is acknowledged, then commit the transaction.
+
+        Raise AbortableTransactionError if a record or offset has failed. After a cancellation or a
+        RetriableTransactionError call it again: it may be committed.
+        """
+        await needed(self._transactions, "commit_transaction").commit()
+
+    async def abort_transaction(self) -> None:
+        """Drop the records that are not sent yet, and abort the transaction."""
+        await needed(self._transactions, "abort_transaction").abort()
 
     # What is going on
 
@@ -538,6 +591,8 @@ class Producer(Generic[K, V]):
         sender, cut_off_by = self._sender, None
         try:
             if not sender.is_closed:
+                if self._transactions is not None and not abort and not sender.is_closing:
+                    await self._transactions.close(timeout_s)
                 sender.is_closing = True
                 if not abort:
                     await sender.settle_or_give_up(timeout_s)
@@ -562,6 +617,8 @@ class Producer(Generic[K, V]):
         async with AsyncExitStack() as left:
             left.push_async_callback(self._world.aclose)
             left.push_async_callback(self._cluster.aclose)
+            if self._sender.transaction is not None:
+                left.push_async_callback(self._sender.transaction.aclose)
             while self._serdes:
                 from moldau.client.serdes.resolve import close_serde
 
@@ -583,8 +640,20 @@ def _accumulator_options(settings: Settings) -> Options:
         delivery_timeout_s=own_rows.longest_delivery_ms(settings) / 1000,
         in_flight_max=settings[own_rows.max_in_flight],
         is_idempotent=own_rows.idempotent(settings),
+        is_transactional=settings[own_rows.transactional_id] is not None,
         codec=codec,
         level=settings[levels[codec]] if codec in levels else None,
         retries_max=settings[own_rows.retries],
         grown_bytes=own_rows.grown_bytes(settings),
     )
+
+
+def _tell(given: Given, settings: Settings) -> None:
+    """Log which settings do not have the effect that they seem to have."""
+    given.tell("producer", settings)
+    raised = own_rows.raised_delivery(settings)
+    if raised is not None:
+        LOG.warning("producer: %s", raised)
+    ruled_out = own_rows.idempotence_ruled_out(settings)
+    if ruled_out is not None:
+        LOG.info("producer: %s", ruled_out)

@@ -7,7 +7,8 @@ flight at a time. So the broker gets the sequence it expects, or retries come in
 A gap. A batch that failed for good leaves a gap in the sequence, and brokers accept no gap. The
 partition continues with the next producer epoch from sequence 0, as Kafka's producer does: the
 broker accepts that as a new start, and rejects late batches of the old epoch. An idempotent
-producer has no coordinator, so the epoch can be raised for one partition alone.
+producer has no coordinator, so the epoch can be raised for one partition alone. A transactional one
+has: its transaction is aborted, and the partition waits for the epoch of the next one.
 
 A start. A broker that does not know a producer accepts any sequence from it. So the first batch of
 an epoch is sent alone: if it were rejected, the batches behind it would be stored before it. The
@@ -144,7 +145,9 @@ class PartitionQueue:
             return NO_PRODUCER
         if self.producer_id == NO_PRODUCER.id:
             self.producer_id, self.producer_epoch = identity.id, identity.epoch
-        return Producer(self.producer_id, self.producer_epoch, self.next_sequence)
+        return Producer(
+            self.producer_id, self.producer_epoch, self.next_sequence, identity.is_transactional
+        )
 
     def _count(self, batch: Batch) -> None:
         """Move the sequence past this batch."""
@@ -167,6 +170,10 @@ class PartitionQueue:
 
     def needs_restart(self, identity: Producer) -> bool:
         """Whether the sequence has to restart, and can; see the module's text."""
+        if identity.is_transactional:  # only its coordinator raises the epoch
+            is_same = (self.producer_id, self.producer_epoch) == (identity.id, identity.epoch)
+            is_new = self.producer_id == NO_PRODUCER.id
+            return not (is_same or is_new or self.held or self.has_unsure)
         if self.producer_id not in (NO_PRODUCER.id, identity.id):
             self.must_restart = True
         return self.must_restart and not self.held and not self.has_unsure
@@ -174,7 +181,7 @@ class PartitionQueue:
     def restart(self, identity: Producer) -> None:
         """Continue with the next epoch, or another id, from sequence 0."""
         assert not self.in_flight
-        if identity.id == self.producer_id:
+        if identity.id == self.producer_id and not identity.is_transactional:
             assert self.producer_epoch < EPOCH_MAX
             self.producer_epoch += 1
         else:

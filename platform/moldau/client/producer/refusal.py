@@ -21,19 +21,25 @@ TOO_LARGE: Final = frozenset((ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST
 NOT_STORED: Final = frozenset(
     (
         ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.CONCURRENT_TRANSACTIONS,
         ErrorCode.CORRUPT_MESSAGE,
         ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
         ErrorCode.INVALID_RECORD,
         ErrorCode.INVALID_REQUIRED_ACKS,
         ErrorCode.INVALID_TIMESTAMP,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_TXN_STATE,
         ErrorCode.MESSAGE_TOO_LARGE,
         ErrorCode.NOT_ENOUGH_REPLICAS,
         ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER,
         ErrorCode.POLICY_VIOLATION,
+        ErrorCode.PRODUCER_FENCED,
         ErrorCode.RECORD_LIST_TOO_LARGE,
         ErrorCode.THROTTLING_QUOTA_EXCEEDED,
         ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.TRANSACTION_ABORTABLE,
         ErrorCode.UNKNOWN_PRODUCER_ID,
         ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
         ErrorCode.UNSUPPORTED_FOR_MESSAGE_FORMAT,
@@ -42,6 +48,9 @@ NOT_STORED: Final = frozenset(
 )
 """Brokers send these before the append. After any other error the broker may have the batch: one
 that is appended and waits for replicas also gets NOT_LEADER_OR_FOLLOWER if the leader changes."""
+
+CONCURRENT_S: Final = 0.02
+"""How soon to try again while the markers of the former transaction are being written."""
 
 UNANSWERED: Final = frozenset((ErrorCode.NETWORK_EXCEPTION, ErrorCode.REQUEST_TIMED_OUT))
 """Set here when no response came: the request may still arrive. (Brokers send the second too.)"""

@@ -8,6 +8,7 @@ from typing import Final
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.refusal import TOO_LARGE
+from moldau.client.producer.transaction import PRODUCE_NEWEST_V1, TransactionStates
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.addresses import Address
@@ -25,7 +26,12 @@ _LARGE_BATCH: Final = "the batch is larger than the topic's max.message.bytes or
 
 
 def produce_request(
-    speaker: Speaker, batches: list[Batch], metadata: Metadata, acks: int, timeout_ms: int
+    speaker: Speaker,
+    batches: list[Batch],
+    metadata: Metadata,
+    acks: int,
+    timeout_ms: int,
+    transaction: TransactionStates | None = None,
 ) -> tuple[producing.ProduceRequest, int]:
     """Return the request and its version: by topic id if all topics have one, else by name."""
     by_topic: dict[str, list[producing.PartitionProduceData]] = {}
@@ -37,8 +43,11 @@ def produce_request(
         topic = metadata.topics.get(name)
         ids[name] = ZERO_UUID if topic is None else topic.topic_id
     at_most = _NEWEST_WITH_NAMES if ZERO_UUID in ids.values() else None
+    if transaction is not None and not transaction.is_v2:
+        at_most = PRODUCE_NEWEST_V1
     version = speaker.version_of(producing.ProduceRequest, at_most=at_most)
     request = producing.ProduceRequest(
+        transactional_id=None if transaction is None else transaction.transactional_id,
         acks=acks,
         timeout_ms=timeout_ms,
         topic_data=[

@@ -18,6 +18,7 @@ from moldau.client.producer.metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.requests import names_in, produce_request, settle_response
 from moldau.client.producer.room import Room
+from moldau.client.producer.transaction_sender import TransactionSender
 from moldau.client.settings import producer as own_rows
 from moldau.client.settings.user_code import LOG
 from moldau.config import Settings
@@ -93,6 +94,11 @@ class Sender:
         self._closers = 0
         buffer = self._buffer = accumulator.buffer
         buffer.on_failed = metrics.failed
+        self.transaction: TransactionSender | None = None
+        if accumulator.transaction is not None:
+            self.transaction = TransactionSender(
+                runtime, cluster, accumulator, metrics.failed, self.drain_soon
+            )
         buffer.on_split = metrics.split
         accumulator.outcomes.on_gap = _note_gap
 
@@ -221,9 +227,12 @@ class Sender:
         return found
 
     def check_open(self) -> None:
-        """Raise ClientClosed once it is closed or closing: the last flush must know all records."""
+        """Raise ClientClosed once it is closed or closing: the last flush must know all records.
+        Raise TransactionError outside a transaction."""
         if self.is_closing:
             raise closed("producer")
+        if self.transaction is not None:
+            self.transaction.states.check_open()
 
     # Requests out
 
@@ -259,11 +268,15 @@ class Sender:
 
     def _send_what_may_go(self, now: float) -> None:
         self._accumulator.expire(now)
+        if self.transaction is not None:
+            self.transaction.before_drain()
         room = self._request_room()
         drained = self._accumulator.drain(now, self._cluster.metadata, room)
         for each in drained.requests:
             self._transmit(each, now)
-        if self._accumulator.needs_identity and self._identifying is None:
+        if self.transaction is not None:
+            self.transaction.after_drain()
+        elif self._accumulator.needs_identity and self._identifying is None:
             self._consider_identity(now)
         if drained.has_leaderless:
             self._cluster.request_refresh()
@@ -321,6 +334,7 @@ class Sender:
             self._cluster.metadata,
             self._acks,
             self._request_timeout_ms,
+            self._accumulator.transaction,
         )
         if self._acks == 0:
             connection.tell(request, partial(self._told, each), version=version)
@@ -356,6 +370,8 @@ class Sender:
     def _go_on(self) -> None:
         """Drain again after a response. If nothing is left to send, leave the next loop iteration
         to other tasks: a consumer, say, whose record came with the response."""
+        if self.transaction is not None:
+            self.transaction.note_idle()
         if not self.is_closed and (self._waking or not self._buffer.is_idle):
             self.drain_soon()
 
@@ -428,10 +444,11 @@ class Sender:
     async def flush(self, timeout_s: float | None = None) -> None:
         """Wait until everything accepted before is decided. Raise KafkaError after the timeout, or
         if records failed that were not awaited."""
-        await self._settle(timeout_s)
+        await self.settle(timeout_s)
         self.raise_failure()
 
-    async def _settle(self, timeout_s: float | None) -> None:
+    async def settle(self, timeout_s: float | None) -> None:
+        """Wait as `flush` does, and raise KafkaError only after the timeout."""
         timeout_s = None if timeout_s is None else seconds(timeout_s, "timeout_s")
         start_ns = self._clock.monotonic_ns()
         waiting = self._accumulator.unfinished()
@@ -476,7 +493,7 @@ class Sender:
         KafkaError."""
         self._closers += 1
         try:
-            await self._settle(timeout_s)
+            await self.settle(timeout_s)
         except KafkaError:
             if self._closers > 1:
                 raise
@@ -510,6 +527,8 @@ class Sender:
         for future in self._waking.values():
             if not future.done():
                 future.set_exception(again(error))
+        if self.transaction is not None:
+            self.transaction.note_idle(is_closed=True)
 
 
 def _not_sent(batch: Batch, bug: Exception) -> KafkaError:

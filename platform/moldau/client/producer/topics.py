@@ -7,6 +7,8 @@ not: a request may create it.
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.metrics import METADATA_WAIT, ProducerMetrics
 from moldau.client.producer.partitioner import Loads, Partitioner
@@ -111,6 +113,11 @@ class OutgoingTopics:
         self._stuck_s = settings[own_rows.partitioner_availability_timeout_ms] / 1000
         self._idle_s = settings[own_rows.metadata_max_idle_ms] / 1000
         accumulator.on_filled = self._filled
+
+    async def of(self, topic: str, partitions: Collection[int]) -> OutgoingTopic:
+        """Return the topic, with all of these partitions. Raise KafkaError as `learn`."""
+        wanted = max(partitions, default=0)
+        return self.find(topic, wanted) or await self.learn(topic, wanted)
 
     def find(self, name: str, partition: int | None = None) -> OutgoingTopic | None:
         """Return the topic if it is known and has that partition. Call again after each wait: idle

@@ -176,15 +176,23 @@ transactional_id = Setting(
     "transactional.id",
     STRING,
     None,
-    "The name of a transactional producer. Transactions are not built yet: refused.",
+    "The name of a producer that has transactions. No two may run with the same one at a time: "
+    "one that starts fences the one before. It implies idempotence and acks=all.",
     check=not_empty(),
+)
+transaction_timeout_ms = Setting(
+    "transaction.timeout.ms",
+    INT,
+    60_000,
+    "How long a transaction may be open until the cluster aborts it; at most the brokers' "
+    "transaction.max.timeout.ms. Without effect if there is no transactional.id.",
+    check=at_least(1),
 )
 two_phase_commit = Setting(
     "transaction.two.phase.commit.enable",
     BOOLEAN,
     False,
-    "Whether transactions outlive their timeout (KIP-939). Transactions are not built yet: true "
-    "is refused.",
+    "Whether transactions outlive their timeout (KIP-939). That is not built yet: true is refused.",
 )
 
 PRODUCER_ROWS: Final = rows_in(globals())
@@ -212,11 +220,19 @@ def linger_s(linger_ms: int) -> float:
     return max(linger_ms / 2, linger_ms - _LATE_MS) / 1000
 
 
-def has_no_transactions(settings: Settings) -> str | None:
-    """Transactions must not be ignored in silence."""
-    if settings[transactional_id] is not None or settings[two_phase_commit]:
-        return "transactional.id: transactions are not built yet"
-    return None
+def transactions_are_possible(settings: Settings) -> str | None:
+    """A transactional producer is idempotent."""
+    if settings[two_phase_commit]:
+        return "transaction.two.phase.commit.enable is not built yet: leave it out"
+    if settings[transactional_id] is None:
+        return None
+    if settings[enable_idempotence] is False:
+        return "transactional.id needs enable.idempotence=true"
+    against = _against_idempotence(settings)
+    if against is None:
+        return None
+    needed, given = against
+    return f"transactional.id needs {needed}, not {given}"
 
 
 def partitioner_is_one(settings: Settings) -> str | None:

@@ -57,7 +57,7 @@ PRODUCER_SETTINGS: Final = SettingTable(
         producer_rows.idempotence_is_possible,
         producer_rows.delivery_outlasts_a_request,
         *_LINK_RULES,
-        producer_rows.has_no_transactions,
+        producer_rows.transactions_are_possible,
         producer_rows.partitioner_is_one,
         serde_rows.credentials_are_whole,
     ),

@@ -75,9 +75,7 @@ UNUSED_BY_ALL: Final[tuple[Setting[Any], ...]] = (
         "every attempt has socket.connection.setup.timeout.ms.",
     ),
 )
-UNUSED_BY_PRODUCERS: Final[tuple[Setting[Any], ...]] = (
-    _unused("transaction.timeout.ms", INT, "there is no transactional.id."),
-)
+UNUSED_BY_PRODUCERS: Final[tuple[Setting[Any], ...]] = ()
 UNUSED_BY_CONSUMERS: Final[tuple[Setting[Any], ...]] = (
     _unused(
         "share.acknowledgement.mode",

@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
+from moldau.client.group.member import GroupMetadata
 from moldau.client.producer.producer import Producer as AsyncProducer
+from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata
 from moldau.client.sync.client import BlockingClient
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import TopicPartition
@@ -16,6 +18,33 @@ class ProducerCalls(BlockingClient):
     """Each hands its call to the loop and waits for the answer."""
 
     _client: AsyncProducer
+
+    def begin_transaction(self) -> None:
+        """Begin a transaction: what is sent until its end is committed or aborted as one.
+
+        Raise TransactionError, as all calls of this kind: a `RetriableTransactionError` means to
+        make the same call again, an `AbortableTransactionError` to call `abort_transaction`, a
+        `FatalTransactionError` to close the producer."""
+        self._call(self._client.begin_transaction())
+
+    def send_offsets(
+        self, offsets: ByPartition[int | OffsetAndMetadata], group: GroupMetadata
+    ) -> None:
+        """Commit a group's offsets with the transaction: by partition the offset of the record that
+        is to be read next. `group` is `Consumer.group_metadata()`: a member that has lost its
+        partitions is rejected. Return when the group's coordinator has the offsets."""
+        self._call(self._client.send_offsets(offsets, group))
+
+    def commit_transaction(self) -> None:
+        """Wait until every record is acknowledged, then commit the transaction.
+
+        Raise AbortableTransactionError if a record or offset has failed. After a cancellation or a
+        RetriableTransactionError call it again: it may be committed."""
+        self._call(self._client.commit_transaction())
+
+    def abort_transaction(self) -> None:
+        """Drop the records that are not sent yet, and abort the transaction."""
+        self._call(self._client.abort_transaction())
 
     def partitions(self, topic: str) -> list[TopicPartition]:
         """Return the topic's partitions. KafkaError if it is not found in `max.block.ms`."""

@@ -31,6 +31,7 @@ from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.record import NO_RECORD, OnDelivery, ProducerRecord
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic
+from moldau.client.producer.transactions import sending
 from moldau.config import Settings
 from moldau.link.backoff import Backoff
 from moldau.link.cluster import Cluster
@@ -194,6 +195,12 @@ class SharedProducer(Producer):
         self, record: ProducerRecord, on_delivery: OnDelivery | None, wait: Wait
     ) -> Delivery:
         """Send any record, as `_send` does, in the calling thread; `wait` waits for the loop."""
+        with sending(self._transactions):
+            return self._send_here(record, on_delivery, wait)
+
+    def _send_here(
+        self, record: ProducerRecord, on_delivery: OnDelivery | None, wait: Wait
+    ) -> Delivery:
         prepared = self._pipeline.prepare(record, on_delivery)
         if isinstance(prepared, Preparing):
             with prepared:

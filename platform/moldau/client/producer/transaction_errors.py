@@ -1,0 +1,90 @@
+"""The three kinds of errors of a transaction: try the same call again, abort, or begin anew with
+another producer. The text of each says which call that is.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from moldau.errors.codes import ErrorCode, KafkaError
+
+
+class TransactionError(KafkaError):
+    """An error of a transactional producer: one of the three kinds below."""
+
+
+class RetriableTransactionError(TransactionError):
+    """Nothing is decided yet: make the same call again."""
+
+    @property
+    def retriable(self) -> bool:
+        return True
+
+
+class AbortableTransactionError(TransactionError):
+    """The transaction cannot be committed: abort it, and do its work again in the next one."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+class FatalTransactionError(TransactionError):
+    """The producer is of no more use: close it."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
+
+
+_ABORT: Final = (
+    "the transaction cannot be committed. Call abort_transaction, then do its work again in the "
+    "next transaction"
+)
+_FENCED: Final = (
+    "this producer is fenced: another one has started with its transactional.id, or a transaction "
+    "took longer than transaction.timeout.ms and the cluster has aborted it. Close this producer. "
+    "If no other one is meant to run, start a new one and do the work again"
+)
+_FATAL: Final = "the producer cannot go on: close it"
+_REASONS: Final[Mapping[ErrorCode, str]] = {
+    ErrorCode.PRODUCER_FENCED: _FENCED,
+    ErrorCode.INVALID_PRODUCER_EPOCH: _FENCED,
+    ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction.timeout.ms is larger than the brokers' "
+    "transaction.max.timeout.ms: make it smaller",
+    ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user may not use this transactional.id: "
+    "it needs an ACL for Write on the transactional id",
+    ErrorCode.UNSUPPORTED_VERSION: "the brokers do not support transactions",
+}
+_GROUP_REASON: Final = (
+    "the offsets belong to a member that is not in its group any more: the group has rebalanced. "
+    "Call abort_transaction, and go on with what the consumer is assigned now"
+)
+_OF_GROUP: Final = frozenset(
+    (
+        ErrorCode.ILLEGAL_GENERATION,
+        ErrorCode.UNKNOWN_MEMBER_ID,
+        ErrorCode.STALE_MEMBER_EPOCH,
+        ErrorCode.FENCED_MEMBER_EPOCH,
+        ErrorCode.FENCED_INSTANCE_ID,
+        ErrorCode.REBALANCE_IN_PROGRESS,
+    )
+)
+
+
+def abortable(error: KafkaError) -> AbortableTransactionError:
+    """Return the error that says to abort the transaction because of this one."""
+    reason = _GROUP_REASON if error.code in _OF_GROUP else _ABORT
+    made = AbortableTransactionError(error.code, reason, why=error.reason, **error.context)
+    made.__cause__ = error
+    return made
+
+
+def fatal(error: KafkaError) -> FatalTransactionError:
+    """Return the error that says to close the producer because of this one."""
+    reason = _REASONS.get(error.code, _FATAL)
+    context = {"why": error.reason, **error.context}
+    made = FatalTransactionError(error.code, reason, **context)
+    made.__cause__ = error
+    return made
