@@ -1,16 +1,18 @@
 """The free room on the disk of a log directory, and whether clients may write there. Pure.
 
-Below a floor of free room produces are refused, with an error that clients retry. Everything else
-goes on: reads, deletions, retention, the metadata and the offsets of groups, which need some room
-themselves. Followers go on too, so brokers need the same room. When retention or an operator has
-made room, produces are taken again. Without a floor a full disk takes the whole directory out of
-service, and on the only directory the broker ends.
+Below a floor of free room produces are refused, with an error that clients retry, and followers
+copy nothing. Everything else goes on: reads, deletions, retention, the metadata and the cluster's
+own topics, such as the offsets of groups, which need some room themselves. When retention or an
+operator has made room, produces are taken again, and followers copy what they have missed. Without
+a floor a full disk takes the whole directory out of service, and on the only directory the broker
+ends.
 
-The room is measured once a second, and with each produce while the floor is near, but at most every
-`PAUSE_MS`: a producer that writes 10 GB in a second meets the floor, not the end of the disk.
+The room is measured once a second, and with each produce and each fetch from a leader while the
+floor is near, but at most every `PAUSE_MS`: a producer that writes 10 GB in a second meets the
+floor, not the end of the disk.
 
-Invariant: produces are taken again only with a quarter more free room than the floor, so that they
-are not refused and taken in turn.
+Invariant: produces and copies are taken again only with a quarter more free room than the floor,
+so that they are not refused and taken in turn.
 """
 
 from __future__ import annotations
@@ -35,7 +37,7 @@ class DiskRoom:
         self._floor_bytes = 0
         self._free_bytes = 0
         self.is_short = False
-        """Whether produces are refused."""
+        """Whether produces are refused, and followers copy nothing."""
         self.is_near = False
         """Whether the floor is not far."""
         self.shortages = 0

@@ -185,13 +185,16 @@ class Upkeep:
                 self._shortages[room] = room.shortages
                 self._short.add(room)
                 self._log.warn(
-                    "a disk is nearly full: produces are refused until there is more room; delete "
-                    "topics or records, shorten retention, or make the disk larger",
+                    "a disk is nearly full: until there is more room, produces are refused and "
+                    "followers copy nothing; delete topics or records, shorten retention, or make "
+                    "the disk larger",
                     **room.facts(),
                 )
             if room in self._short and not room.is_short:
                 self._short.discard(room)
-                self._log.info("there is room again: produces are taken", **room.facts())
+                self._log.info(
+                    "there is room again: produces are taken, and copies made", **room.facts()
+                )
 
     async def _expire(self) -> bool:
         self._directories.expire_producers(self._now_ms())

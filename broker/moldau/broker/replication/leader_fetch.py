@@ -14,7 +14,7 @@ Partitions that are left out of a request:
 
 Invariants:
 * The response for a partition is used only if the partition still follows the same leader in the
-  same epoch as in the request, and its log ends where it ended then.
+  same epoch as in the request, its log ends where it ended then, and there is room on its disk.
 * The cost of a round depends on the changes: `_touched` has every partition whose log or role may
   differ from the last request. These are partitions that were added, that have told of a change
   (`on_changed`), that a response named, or whose pause ended.
@@ -201,7 +201,7 @@ class LeaderFetch(Generic[R]):
                 asked = self._asked.pop(key, None)  # so that it counts once in a response
                 if asked is not None:
                     named.append(asked)
-                    if self._is_current(asked):
+                    if self._is_current(asked) and not asked.replica.is_short_of_room:
                         self._judge(asked, data, now_ms)
         for asked in named:
             self._asked[asked.key] = asked

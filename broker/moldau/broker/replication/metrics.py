@@ -51,7 +51,7 @@ def declare(registry: Registry, replicas: Replicas) -> None:
     )
     gauge(
         "moldau.log.directories.short",
-        "Log directories that take no produces, because their disks are nearly full.",
+        "Log directories that take no produces and no copies: their disks are nearly full.",
         "{directory}",
         read=lambda: sum(each.state.room.is_short for each in directories.in_service()),
     )

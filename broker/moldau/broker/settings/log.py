@@ -51,8 +51,8 @@ moldau_log_dir_free_bytes_min = Setting(
     "moldau.log.dir.free.bytes.min",
     LONG,
     256 << 20,
-    "Below this much free room on the disk of a log directory, produces to it are refused until "
-    "there is more; on a small disk below a twentieth of it. 0: never. Kafka has no such setting.",
+    "Below this much free room on the disk of a log directory, it takes no produces and no copies "
+    "until there is more; on a small disk below a twentieth of it. 0: never. Not a Kafka setting.",
     check=at_least(0),
     dynamic=UpdateMode.CLUSTER_WIDE,
 )
