@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from moldau.runtime.files import File, Files
+    from moldau.runtime.tls import TlsServer
 
 T = TypeVar("T")
 P = TypeVar("P", bound=asyncio.BaseProtocol)
@@ -103,9 +104,11 @@ class Network(ABC):
         port: int,
         *,
         backlog: int = BACKLOG,
-        tls: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | TlsServer | None = None,
     ) -> Listener:
-        """Accept connections on `host` (None or "": every address of the node)."""
+        """Accept connections on `host` (None or "": every address of the node). A `TlsServer` needs
+        a factory of `asyncio.BufferedProtocol`. In a simulation TLS is left out: the bytes pass as
+        they are."""
 
     @abstractmethod
     async def connect(

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from moldau.runtime.interface import BACKLOG, Listener, Network
 from moldau.runtime.names import bound, connected, is_address, look_up, plain_address
+from moldau.runtime.tls import Handshakes, TlsServer, TlsTransport
 
 if TYPE_CHECKING:
     import ssl
@@ -157,6 +158,15 @@ class RealListener(Listener):
             server.close()
 
 
+def _under_tls(
+    terms: TlsServer, factory: Callable[[], asyncio.BaseProtocol]
+) -> Callable[[], asyncio.BaseProtocol]:
+    """Return a factory that puts TLS under the protocols of another factory."""
+    handshakes = Handshakes(terms)
+    buffered = cast("Callable[[], asyncio.BufferedProtocol]", factory)
+    return lambda: TlsTransport(handshakes, buffered)
+
+
 class RealNetwork(Network):
     """The network of this machine: TCP sockets."""
 
@@ -167,9 +177,11 @@ class RealNetwork(Network):
         port: int,
         *,
         backlog: int = BACKLOG,
-        tls: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | TlsServer | None = None,
     ) -> Listener:
         """Bind and listen."""
+        if isinstance(tls, TlsServer):
+            protocol_factory, tls = _under_tls(tls, protocol_factory), None
         loop = asyncio.get_running_loop()
         factory = protocol_factory
         if _needs_wrapping(loop, tls):

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from moldau.runtime.simulated.host import Host
     from moldau.runtime.simulated.incarnation import Incarnation
     from moldau.runtime.simulated.sockets import Sockets
+    from moldau.runtime.tls import TlsServer
 
 P = TypeVar("P", bound=asyncio.BaseProtocol)
 
@@ -35,13 +36,12 @@ class SimulatedNetwork(Network):
         port: int,
         *,
         backlog: int = BACKLOG,
-        tls: ssl.SSLContext | None = None,
+        tls: ssl.SSLContext | TlsServer | None = None,
     ) -> Listener:
-        """Accept connections on the node's address."""
+        """Accept connections on the node's address. TLS is left out, as its handshake has entropy
+        of its own."""
         await self._sockets.admit(self._incarnation)
-        server = await self._sockets.create_server(
-            protocol_factory, host, port, backlog=backlog, ssl=tls
-        )
+        server = await self._sockets.create_server(protocol_factory, host, port, backlog=backlog)
         names = [bound.getsockname() for bound in server.sockets]
         own = self._host.address
         return SimulatedListener(
@@ -57,11 +57,9 @@ class SimulatedNetwork(Network):
         tls: ssl.SSLContext | None = None,
         server_name: str | None = None,
     ) -> tuple[asyncio.Transport, P]:
-        """Connect to another node by name or address."""
+        """Connect to another node by name or address. TLS is left out."""
         await self._sockets.admit(self._incarnation)
-        transport, protocol = await self._sockets.create_connection(
-            protocol_factory, host, port, ssl=tls
-        )
+        transport, protocol = await self._sockets.create_connection(protocol_factory, host, port)
         return transport, protocol  # type: ignore[return-value]
 
     async def resolve(self, host: str, port: int) -> list[tuple[str, int]]:
