@@ -298,7 +298,10 @@ def test_a_file_says_where_the_cluster_is_and_words_win(
 @pytest.mark.parametrize(
     ("text", "told"),
     [
-        ("security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n", "security.protocol=SASL_SSL is not"),
+        (
+            "security.protocol=SASL_SSL\nsasl.mechanism=PLAIN\n",
+            "security.protocol=SASL_SSL: a login needs",
+        ),
         ("retries=x\n", "retries must be"),
         (None, "cannot be read"),
     ],

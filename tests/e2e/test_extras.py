@@ -407,6 +407,31 @@ def _iceberg(installed: Installed) -> None:
         eventually(_count(installed, read), within_s=PATIENCE_S)
 
 
+_TLS: Final = """
+from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.serialization import BestAvailableEncryption, pkcs12
+from moldau.config import SettingTable, overrides
+from moldau.link.security_settings import SECURITY_ROWS
+from moldau.link.tls import client_context, tls_files
+
+key = ec.generate_private_key(ec.SECP256R1())
+data = pkcs12.serialize_key_and_certificates(
+    b"x", key, None, None, BestAvailableEncryption(b"pw")
+)
+open("store.p12", "wb").write(data)
+given = {"ssl.keystore.location": "store.p12", "ssl.keystore.password": "pw"}
+try:
+    client_context(tls_files(SettingTable(SECURITY_ROWS).resolve(overrides(given))))
+except Exception as error:
+    assert "private key" in str(error), error  # it was read, and has no certificate
+"""
+
+
+def _tls(installed: Installed) -> None:
+    """A PKCS12 store is read."""
+    installed.run(_TLS)
+
+
 EXAMPLES: Final[dict[str, Example]] = {
     "arrow": _arrow,
     "avro": _avro,
@@ -425,6 +450,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "schema-registry": _schema_registry,
     "spark": _spark,
     "spark-connect": _spark_connect,
+    "tls": _tls,
 }
 
 

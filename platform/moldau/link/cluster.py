@@ -26,10 +26,12 @@ from moldau.link import settings as rows
 from moldau.link.addresses import Address
 from moldau.link.arguments import fits, seconds, str_of
 from moldau.link.backoff import Backoff, may_work_later
-from moldau.link.connection import Connection, ConnectionOptions
+from moldau.link.connection import Connection, ConnectionOptions, Untrusted
 from moldau.link.connections import Connections
 from moldau.link.lifetime import closed, wrong_loop
 from moldau.link.metadata import NO_LEADER, Metadata, Topic, TopicPartition
+from moldau.link.sasl import LoginRefused
+from moldau.link.security import security_of
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import MAX_FRAME_BYTES
 from moldau.protocol.messages.metadata import (
@@ -92,7 +94,7 @@ class Cluster:
         self.backoff = Backoff(settings[rows.retry_backoff_ms], settings[rows.retry_backoff_max_ms])
         self._connections = Connections(
             runtime,
-            _connection_options(settings, answer_bytes_max),
+            _connection_options(runtime, settings, answer_bytes_max),
             Backoff(settings[rows.reconnect_backoff_ms], settings[rows.reconnect_backoff_max_ms]),
         )
         self._connections.on_lost = self._lost
@@ -183,13 +185,18 @@ class Cluster:
         bootstrap = list(self._bootstrap)
         self.runtime.random.shuffle(bootstrap)
         problems: dict[str, str] = {}
+        refused: KafkaError | None = None
         for address in dict.fromkeys((*known, *bootstrap)):
             try:
                 return await self._connections.open(address)
             except KafkaError as error:
                 self._check_open()
+                if isinstance(error, LoginRefused | Untrusted):
+                    refused = refused or error
                 why = error.context.get("why")
                 problems[str(address)] = f"{error.reason}: {why}" if why else error.reason
+        if refused is not None:
+            raise refused
         raise KafkaError(
             ErrorCode.BROKER_NOT_AVAILABLE,
             "no broker can be reached: is the address right, and does the cluster run?",
@@ -525,10 +532,13 @@ def _settle(waiting: Iterable[asyncio.Future[None]], error: BaseException | None
             future.set_exception(error)
 
 
-def _connection_options(settings: Settings, answer_bytes_max: int) -> ConnectionOptions:
+def _connection_options(
+    runtime: Runtime, settings: Settings, answer_bytes_max: int
+) -> ConnectionOptions:
     return ConnectionOptions(
         client_id=settings[rows.client_id],
         request_timeout_s=settings[rows.request_timeout_ms] / 1000,
         setup_timeout_s=settings[rows.connection_setup_timeout_ms] / 1000,
         frame_bytes_max=max(MAX_FRAME_BYTES, answer_bytes_max + _FRAME_SLACK_BYTES),
+        security=security_of(settings, runtime),
     )

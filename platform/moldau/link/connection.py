@@ -22,15 +22,19 @@ from __future__ import annotations
 
 import asyncio
 import math
+import ssl
 from collections import deque
 from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final, TypeVar, cast
 
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
 from moldau.link.foreign import foreign_server
+from moldau.link.renewal import Aside, Renewal
+from moldau.link.security import Security
 from moldau.protocol.connection import ClientConnection, InFlight
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import (
@@ -68,6 +72,16 @@ class ConnectionOptions:
     request_timeout_s: float = 30.0
     setup_timeout_s: float = 10.0
     frame_bytes_max: int = MAX_FRAME_BYTES
+    security: Security | None = None
+    """Encryption and login. None: plain text without a login."""
+
+
+class Untrusted(KafkaError):
+    """A broker's certificate is not trusted. Retrying does not help, though the code allows it."""
+
+    @property
+    def retriable(self) -> bool:
+        return False
 
 
 @dataclass(slots=True)
@@ -114,6 +128,8 @@ class Connection(asyncio.BufferedProtocol):
         """How many of them the transport has; of these only the last may be partly written."""
         self._is_last_whole = True
         self._unwritten_bytes = 0
+        self._renewal: Renewal | None = None
+        """The logins; None without any."""
         self._shrunk_at = 0.0
         """The time when the unwritten bytes last decreased, or a request was added."""
 
@@ -155,26 +171,51 @@ class Connection(asyncio.BufferedProtocol):
         is_ready = False
         try:
             async with timeout(timeout_s):
-                await runtime.network.connect(lambda: self, host, address.port)
+                await _connect(self, runtime, host)
                 await self._learn_versions()
+                security = self.options.security
+                if security is not None and security.credentials is not None:
+                    ask = partial(_ask_at_login, self)
+                    self._renewal = Renewal(runtime, security, address, ask, self._on_renewed)
+                    await self._renewal.log_in()
             if self.is_closed:  # by bytes behind the response, before this task continued
                 raise self._ended()
             is_ready = True
         except TimeoutError:
             reason = "the broker did not answer while the connection was set up"
             raise _late(address, timeout_s, reason) from None
+        except ssl.SSLCertVerificationError as error:
+            raise _untrusted(address, error) from error
         except OSError as error:
-            raise _cannot_connect(address, error.strerror or str(error)) from error
+            raise _cannot_connect(address, _told(error, self.options.security)) from error
         finally:
             if not is_ready:
                 self.close()
 
+    def _on_renewed(self, error: KafkaError | None) -> None:
+        """Send what was put aside during a login; end the connection if the login failed."""
+        renewal = self._renewal
+        if self.is_closed or renewal is None:
+            return
+        if error is not None:
+            self._end(error)
+            return
+        now = self._clock.monotonic()
+        for each in renewal.take_aside():
+            try:
+                left_s = max(0.0, each.deadline - now)
+                self.ask(each.request, each.on_answer, version=each.version, timeout_s=left_s)
+            except KafkaError as failure:
+                self._call(each.on_answer, failure)
+        if self._told:
+            self._hand_over()
+
     async def _learn_versions(self) -> None:
         """Ask in our newest version (KIP-511); a broker without it names its own versions."""
-        answer = await self._ask_versions(_API_VERSIONS_NEWEST)
+        answer = await _ask_versions(self, _API_VERSIONS_NEWEST)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = PeerVersions(answer.api_keys).version(ApiVersionsRequest)
-            answer = await self._ask_versions(version)
+            answer = await _ask_versions(self, version)
         if answer.error_code:
             raise KafkaError(
                 answer.error_code, "the broker refuses ApiVersions", address=str(self.address)
@@ -185,18 +226,13 @@ class Connection(asyncio.BufferedProtocol):
             each.name: (each.min_version, each.max_version) for each in answer.supported_features
         }
 
-    async def _ask_versions(self, version: int) -> ApiVersionsResponse:
-        request = ApiVersionsRequest(
-            client_software_name=SOFTWARE, client_software_version=SOFTWARE_VERSION
-        )
-        return cast(ApiVersionsResponse, await self._future(request, version, None))
-
     # Requests
 
     @property
     def in_flight(self) -> int:
         """The number of requests that wait for a response or, without one, to be written."""
-        return len(self._protocol.in_flight) + len(self._told)
+        aside = None if self._renewal is None else self._renewal.aside
+        return len(self._protocol.in_flight) + len(self._told) + len(aside or ())
 
     @property
     def unsent_bytes(self) -> int:
@@ -225,6 +261,21 @@ class Connection(asyncio.BufferedProtocol):
 
         Raise KafkaError if the connection is closed or the broker lacks the API.
         """
+        if self._renewal is not None and self._renewal.aside is not None:
+            self.version_of(type(request))
+            deadline = self._deadline(timeout_s)
+            self._renewal.aside.append(Aside(request, on_answer, version, deadline))
+            return
+        self._ask_now(request, on_answer, version=version, timeout_s=timeout_s)
+
+    def _ask_now(
+        self,
+        request: Request,
+        on_answer: OnAnswer,
+        *,
+        version: int | None = None,
+        timeout_s: float | None = None,
+    ) -> None:
         deadline = self._deadline(timeout_s)
         parts = self._encode(request, version, _Waiting(deadline, on_answer))
         self._write(parts)
@@ -246,7 +297,11 @@ class Connection(asyncio.BufferedProtocol):
         """Pass requests without a response to the transport one by one, each when the transport has
         written everything. So for each it is known whether it was written whole, whenever the
         connection ends."""
-        while self._handed < len(self._told) and self._has_written_all():
+        while (
+            self._handed < len(self._told)
+            and (self._renewal is None or self._renewal.aside is None)
+            and self._has_written_all()
+        ):
             self._write(self._told[self._handed][0])
             self._handed += 1
             self._is_last_whole = self._has_written_all()
@@ -265,25 +320,9 @@ class Connection(asyncio.BufferedProtocol):
         timeout_s: float | None = None,
     ) -> R:
         """Send a request and return its response, of the class `response`."""
-        answer = await self._future(request, version, timeout_s)
+        answer = await _answer(self.ask, request, version, timeout_s)
         assert isinstance(answer, response)
         return answer
-
-    async def _future(
-        self, request: Request, version: int | None, timeout_s: float | None
-    ) -> Response:
-        future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
-
-        def settle(answer: Response | KafkaError) -> None:
-            if future.done():
-                return
-            if isinstance(answer, KafkaError):
-                future.set_exception(answer)
-            else:
-                future.set_result(answer)
-
-        self.ask(request, settle, version=version, timeout_s=timeout_s)
-        return await future
 
     def _encode(self, request: Request, version: int | None, waiting: _Waiting | None) -> list[Any]:
         if self.is_closed:
@@ -480,6 +519,50 @@ class Connection(asyncio.BufferedProtocol):
         lost: list[InFlight] = self._protocol.lose()
         for each in lost:
             self._call(cast(_Waiting, each.tag).on_answer, why)
+        for waiting in () if self._renewal is None else self._renewal.stop():
+            self._call(waiting.on_answer, why)
+
+
+async def _ask_versions(connection: Connection, version: int) -> ApiVersionsResponse:
+    request = ApiVersionsRequest(
+        client_software_name=SOFTWARE, client_software_version=SOFTWARE_VERSION
+    )
+    return cast(ApiVersionsResponse, await _answer(connection.ask, request, version, None))
+
+
+async def _answer(
+    ask: Callable[..., None], request: Request, version: int | None, timeout_s: float | None
+) -> Response:
+    """Return the response to a request that `ask` sends."""
+    future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
+
+    def settle(answer: Response | KafkaError) -> None:
+        if future.done():
+            return
+        if isinstance(answer, KafkaError):
+            future.set_exception(answer)
+        else:
+            future.set_result(answer)
+
+    ask(request, settle, version=version, timeout_s=timeout_s)
+    return await future
+
+
+async def _ask_at_login(connection: Connection, request: Request, at_most: int) -> Response:
+    """Send a request of a login, which is never put aside."""
+    version = connection.version_of(type(request), at_most=at_most)
+    return await _answer(connection._ask_now, request, version, None)
+
+
+async def _connect(connection: Connection, runtime: Runtime, host: str) -> None:
+    security, address = connection.options.security, connection.address
+    context = None if security is None else security.context()
+    if context is None:
+        await runtime.network.connect(lambda: connection, host, address.port)
+    else:
+        await runtime.network.connect(
+            lambda: connection, host, address.port, tls=context, server_name=address.host
+        )
 
 
 async def _hosts_behind(
@@ -558,3 +641,28 @@ def _late(address: Address, timeout_s: float, reason: str) -> KafkaError:
 
 def _cannot_connect(address: Address, why: str) -> KafkaError:
     return KafkaError(ErrorCode.NETWORK_EXCEPTION, "cannot connect", address=str(address), why=why)
+
+
+def _untrusted(address: Address, error: ssl.SSLCertVerificationError) -> KafkaError:
+    reason = "the broker's certificate is not trusted"
+    facts = {"address": str(address), "why": error.verify_message or str(error)}
+    return Untrusted(ErrorCode.NETWORK_EXCEPTION, reason, **facts)
+
+
+def _told(error: OSError, security: Security | None) -> str:
+    """Return why no connection could be made, with advice if TLS was not understood."""
+    is_tls = security is not None and security.is_encrypted
+    if isinstance(error, ssl.SSLError) and error.reason == "WRONG_VERSION_NUMBER":
+        return "this port does not speak TLS: set security.protocol to what the listener speaks"
+    if isinstance(error, ssl.SSLError):
+        return f"TLS failed: {(error.reason or str(error)).replace('_', ' ').lower()}"
+    if (
+        is_tls
+        and isinstance(error, ConnectionError)
+        and not isinstance(error, ConnectionRefusedError)
+    ):
+        return (
+            "the connection ended in the TLS handshake: does this listener speak TLS, and does it "
+            "want a certificate?"
+        )
+    return error.strerror or str(error)

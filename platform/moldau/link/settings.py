@@ -18,12 +18,12 @@ from moldau.config import (
     Settings,
     at_least,
     list_of,
-    one_of_ignoring_case,
     rows_in,
     sendable,
 )
 from moldau.errors import ConfigError
 from moldau.link.addresses import Address, parse_address, split_address
+from moldau.link.security_settings import SECURITY_ROWS
 
 
 def _is_address(text: str) -> bool:
@@ -109,13 +109,6 @@ metadata_max_age_ms = Setting(
     "Metadata older than this is asked for again even if nothing hints at a change.",
     check=at_least(0),
 )
-security_protocol = Setting(
-    "security.protocol",
-    STRING,
-    "PLAINTEXT",
-    "How brokers are talked to. Only PLAINTEXT is built so far; anything else is refused.",
-    check=one_of_ignoring_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
-)
 config_providers = Setting(
     "config.providers",
     LIST,
@@ -123,7 +116,7 @@ config_providers = Setting(
     "Where references in values are looked up. A client looks up none: refused.",
 )
 
-CONNECTION_ROWS: Final = rows_in(globals())
+CONNECTION_ROWS: Final = (*rows_in(globals()), *SECURITY_ROWS)
 OPEN_PREFIXES: Final = ("config.providers.",)
 
 
@@ -138,11 +131,6 @@ def hosts_have_names(settings: Settings) -> str | None:
 
 def nothing_unbuilt(settings: Settings) -> str | None:
     """Check that no setting asks for a missing feature, which must not be ignored silently."""
-    if settings[security_protocol].upper() != "PLAINTEXT":
-        return (
-            f"security.protocol={settings[security_protocol]} is not built yet: only PLAINTEXT "
-            "listeners can be reached"
-        )
     if settings[config_providers]:
         return "config.providers: a client looks up no references, give it the values themselves"
     return None

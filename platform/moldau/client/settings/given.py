@@ -30,6 +30,7 @@ from moldau.config import (
     at_least,
     overrides,
 )
+from moldau.link.security_settings import WITHOUT_EFFECT, unneeded
 
 metrics_sample_window_ms = Setting(
     "metrics.sample.window.ms",
@@ -56,11 +57,9 @@ interceptor_classes = Setting(
 METRICS_ROWS: Final = (metrics_sample_window_ms, metrics_num_samples)
 RECORD_ROWS: Final = (interceptor_classes, *METRICS_ROWS)
 
-_SECURITY: Final = "security.protocol is PLAINTEXT"
 WITHOUT_MEANING: Final[Mapping[str, str]] = reasons(UNUSED_BY_ALL)
 """Settings that are known and change nothing, each with the reason."""
-WITHOUT_MEANING_PREFIXES: Final[Mapping[str, str]] = {"sasl.": _SECURITY, "ssl.": _SECURITY}
-"""The same for whole families."""
+WITHOUT_MEANING_PREFIXES: Final = WITHOUT_EFFECT
 BOOTSTRAP_CONTROLLERS: Final = "bootstrap.controllers"
 WITHOUT_CONTROLLERS: Final[Mapping[str, str]] = {
     BOOTSTRAP_CONTROLLERS: "only an Admin may want controllers"
@@ -132,7 +131,7 @@ class Given:
 
     def tell(self, client: str, settings: Settings) -> None:
         """Logs what has no effect."""
-        for notice in (*self._notices, *settings.notices):
+        for notice in (*unneeded(self.settings, settings), *self._notices, *settings.notices):
             LOG.warning("%s: %s", client, notice)
 
 

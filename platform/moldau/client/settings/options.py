@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from moldau.config import Secret
+from moldau.link.security_options import SecurityOptions
 
 
-class ClientOptions(TypedDict, total=False):
+class ClientOptions(SecurityOptions, total=False):
     """Those of every client."""
 
     bootstrap_servers: str | Sequence[str]
@@ -23,7 +24,6 @@ class ClientOptions(TypedDict, total=False):
     reconnect_backoff_max_ms: int | str
     socket_connection_setup_timeout_ms: int | str
     metadata_max_age_ms: int | str
-    security_protocol: str
     config_providers: str | Sequence[str]
 
 

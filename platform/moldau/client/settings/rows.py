@@ -27,9 +27,10 @@ from moldau.client.settings.given import (
     text_of,
 )
 from moldau.config import BadSettings, Problem, Settings, SettingTable, overrides
+from moldau.link.security import security_fault
 from moldau.link.settings import CONNECTION_ROWS, OPEN_PREFIXES, hosts_have_names, nothing_unbuilt
 
-_LINK_RULES: Final = (hosts_have_names, nothing_unbuilt)
+_LINK_RULES: Final = (hosts_have_names, nothing_unbuilt, security_fault)
 ADMIN_SETTINGS: Final = SettingTable(
     CONNECTION_ROWS, open_prefixes=OPEN_PREFIXES, rules=_LINK_RULES
 )

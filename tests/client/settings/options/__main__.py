@@ -32,6 +32,7 @@ from moldau.config import (
     Setting,
     SettingTable,
 )
+from moldau.link.security_settings import SECURITY_ROWS
 from moldau.link.settings import CONNECTION_ROWS
 from tests.client.sync.twins import tidy
 
@@ -64,7 +65,7 @@ class Keywords:
 
     name: str
     home: str
-    """The module that has it, below `moldau.client`."""
+    """The module that has it, below `moldau.client`, or below `moldau` if it begins with link."""
     of: str
     base: str
     table: SettingTable
@@ -92,11 +93,21 @@ def _interceptors(kind: str) -> str:
     return f"str | Sequence[str | {kind} | type[{kind}]]"
 
 
+_LINK_HOME: Final = "link.security_options"
+_SECURITY: Final = SettingTable(SECURITY_ROWS)
 _CONNECTION: Final = SettingTable(CONNECTION_ROWS)
 _REGISTRY: Final = SettingTable(SERDE_ROWS)
 _RECORDS: Final = SettingTable((*CONNECTION_ROWS, *METRICS_ROWS, *SERDE_ROWS))
 KEYWORDS: Final = (
-    Keywords("client", "settings.options", "every client", "TypedDict", _CONNECTION),
+    Keywords("security", _LINK_HOME, "encryption and logins", "TypedDict", _SECURITY),
+    Keywords(
+        "client",
+        "settings.options",
+        "every client",
+        "SecurityOptions",
+        _CONNECTION,
+        shared=_names(_SECURITY),
+    ),
     Keywords("registry", "settings.options", "`SchemaRegistry`", "TypedDict", _REGISTRY),
     Keywords(
         "record",
@@ -154,7 +165,11 @@ HOMES_OF_KEYWORDS: Final = tuple(dict.fromkeys(each.home for each in KEYWORDS))
 
 
 def path_of(home: str) -> Path:
-    return PLATFORM.joinpath("moldau", "client", *home.split(".")).with_suffix(".py")
+    return PLATFORM.joinpath(*_module(home).split(".")).with_suffix(".py")
+
+
+def _module(home: str) -> str:
+    return f"moldau.{home}" if home == _LINK_HOME else f"moldau.client.{home}"
 
 
 def render(home: str) -> str:
@@ -188,7 +203,7 @@ def _imports(chosen: list[Keywords], text: str) -> str:
     here = {each.class_name for each in chosen}
     homes = {each.class_name: each.home for each in KEYWORDS}
     bases = {base for each in chosen for base in each.base.split(", ")} - here - {"TypedDict"}
-    lines = [f"from moldau.client.{homes[base]} import {base}" for base in sorted(bases)]
+    lines = [f"from {_module(homes[base])} import {base}" for base in sorted(bases)]
     if "TypedDict" in text:
         lines.append("from typing import TypedDict")
     return "\n".join(

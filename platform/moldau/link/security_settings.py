@@ -1,0 +1,139 @@
+"""The settings of a client's encryption and login, by Kafka's names: one row each."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Final
+
+from moldau.config import (
+    LIST,
+    PASSWORD,
+    STRING,
+    Setting,
+    Settings,
+    list_of,
+    one_of_ignoring_case,
+    rows_in,
+)
+
+security_protocol = Setting(
+    "security.protocol",
+    STRING,
+    "PLAINTEXT",
+    "How brokers are talked to: SSL encrypts, SASL_PLAINTEXT logs in, SASL_SSL does both.",
+    check=one_of_ignoring_case("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
+)
+ssl_truststore_location = Setting(
+    "ssl.truststore.location",
+    STRING,
+    None,
+    "The file with the certificates that brokers' certificates must come from, as PEM or PKCS12. "
+    "Without it the authorities of the system are trusted.",
+)
+ssl_truststore_type = Setting(
+    "ssl.truststore.type",
+    STRING,
+    "JKS",
+    "The format of the trust store: PEM or PKCS12. It is seen from the file too.",
+)
+ssl_truststore_password = Setting(
+    "ssl.truststore.password", PASSWORD, None, "The password of a PKCS12 trust store."
+)
+ssl_truststore_certificates = Setting(
+    "ssl.truststore.certificates",
+    PASSWORD,
+    None,
+    "The certificates that brokers' certificates must come from, as PEM, instead of a file.",
+)
+ssl_keystore_location = Setting(
+    "ssl.keystore.location",
+    STRING,
+    None,
+    "The file with this client's private key and certificates, for listeners that ask for them.",
+)
+ssl_keystore_type = Setting(
+    "ssl.keystore.type",
+    STRING,
+    "JKS",
+    "The format of the key store: PEM or PKCS12. It is seen from the file too.",
+)
+ssl_keystore_password = Setting(
+    "ssl.keystore.password", PASSWORD, None, "The password of a PKCS12 key store."
+)
+ssl_keystore_key = Setting(
+    "ssl.keystore.key", PASSWORD, None, "The private key itself, as PEM, instead of a file."
+)
+ssl_keystore_certificate_chain = Setting(
+    "ssl.keystore.certificate.chain",
+    PASSWORD,
+    None,
+    "This client's certificate and those above it, as PEM, together with ssl.keystore.key.",
+)
+ssl_key_password = Setting(
+    "ssl.key.password", PASSWORD, None, "The password of an encrypted private key."
+)
+ssl_enabled_protocols = Setting(
+    "ssl.enabled.protocols",
+    LIST,
+    ("TLSv1.2", "TLSv1.3"),
+    "The versions of TLS that may be used.",
+    check=list_of(),
+)
+ssl_cipher_suites = Setting(
+    "ssl.cipher.suites",
+    LIST,
+    (),
+    "The cipher suites that may be used, by Java's names; empty means OpenSSL's own choice.",
+    check=list_of(),
+)
+ssl_endpoint_identification_algorithm = Setting(
+    "ssl.endpoint.identification.algorithm",
+    STRING,
+    "https",
+    "How a broker's host name is checked against its certificate; empty means not at all.",
+)
+sasl_mechanism = Setting(
+    "sasl.mechanism",
+    STRING,
+    "GSSAPI",
+    "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. Kafka's default, GSSAPI, "
+    "is not spoken.",
+)
+sasl_jaas_config = Setting(
+    "sasl.jaas.config",
+    PASSWORD,
+    None,
+    "The user and the password in the syntax of Java's login modules: PlainLoginModule or "
+    "ScramLoginModule with its package, then required, username=, password= and a semicolon.",
+)
+sasl_username = Setting(
+    "sasl.username", STRING, None, "The user, instead of sasl.jaas.config, as librdkafka has it."
+)
+sasl_password = Setting("sasl.password", PASSWORD, None, "The password of sasl.username.")
+
+SECURITY_ROWS: Final = rows_in(globals())
+
+_JAVA_TLS: Final = "it chooses among Java's implementations; TLS here is OpenSSL's"
+_NO_PLUGIN: Final = "it is for Java's login classes"
+WITHOUT_EFFECT: Final[Mapping[str, str]] = {
+    "sasl.kerberos.": "GSSAPI is not spoken; use SCRAM",
+    "sasl.login.": _NO_PLUGIN,
+    "sasl.client.": _NO_PLUGIN,
+    "sasl.oauthbearer.": "tokens come from `oauth=`",
+    "ssl.engine.": _JAVA_TLS,
+    "ssl.keymanager.": _JAVA_TLS,
+    "ssl.protocol": "ssl.enabled.protocols says which versions may be used",
+    "ssl.provider": _JAVA_TLS,
+    "ssl.secure.": _JAVA_TLS,
+    "ssl.trustmanager.": _JAVA_TLS,
+}
+"""Beginnings of names of Java's settings that change nothing here, each with the reason."""
+
+
+def unneeded(names: Iterable[str], settings: Settings) -> Iterator[str]:
+    """Yield a notice for each setting of a security that `security.protocol` does not ask for."""
+    protocol = settings[security_protocol].upper()
+    for name in names:
+        is_needed = protocol.endswith("SSL") if name.startswith("ssl.") else "SASL" in protocol
+        if name.startswith(("ssl.", "sasl.")) and not is_needed:
+            yield f"{name} has no effect: {security_protocol.name} is {protocol}"
