@@ -19,7 +19,6 @@ from moldau.broker.settings.dynamic import listener_row
 from tests.broker.settings.cases import BASE
 from tests.broker.settings.ours import file_layer
 
-MAP = "listener.security.protocol.map"
 OF_LISTENER = "listener.name.plaintext.num.network.threads"
 
 
@@ -109,28 +108,6 @@ def test_thousands_of_unknown_names_are_one_line() -> None:
 
     assert "own.0, own.1" in notice
     assert len(notice) < 200
-
-
-@pytest.mark.parametrize(
-    ("changes", "refused"),
-    [
-        ({"listeners": "A://:1", MAP: "A:PLAINTEXT"}, None),
-        ({"listeners": "a://:1", MAP: "a:sasl_ssl"}, "listener A asks for SASL_SSL"),
-        ({"listeners": "SSL://:1"}, "listener SSL asks for SSL"),
-        ({"listeners": "SSL://:1", MAP: "SSL:PLAINTEXT"}, None),
-        ({"listeners": "A://:1"}, None),
-        ({MAP: "A:SSL"}, "listener A asks for SSL"),
-        ({MAP: "A:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL"}, None),
-        ({MAP: "SSL:SASL_SSL"}, "listener SSL asks for SASL_SSL"),
-    ],
-)
-def test_a_listener_that_would_not_be_secured_is_refused(
-    changes: dict[str, str], refused: str | None
-) -> None:
-    refusals = dynamic_refusals(changes, one_broker=True)
-
-    assert len(refusals) == (refused is not None)
-    assert all(each.startswith(f"{refused}, which this version") for each in refusals)
 
 
 def test_listeners_are_told_to_wait_for_a_start() -> None:

@@ -10,11 +10,16 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
+from moldau.broker.decision.context import Principal
+from moldau.broker.network.holds import IN_LINE
 from moldau.broker.network.limits import ConnectionLimits, Verdict, plain_address
+from moldau.broker.network.login import LoginService
 from moldau.broker.network.metrics import ListenerMetrics
 from moldau.broker.network.reason import Reason
 from moldau.broker.network.sender import CHUNK_BYTES
 from moldau.broker.network.shell import Connection
+from moldau.broker.security.mapping import NoRuleApplies
+from moldau.errors import MalformedMessage
 from moldau.runtime.direct import set_buffer_sizes
 
 if TYPE_CHECKING:
@@ -106,7 +111,11 @@ class Acceptor:
         self.reactor = entrance.reactor
         self.options = options
         self.open_direct = entrance.open_direct
-        self.service = service
+        self.service = service if options.login is None else LoginService(service, options.login)
+        self.frame_bytes_max = (
+            options.request_bytes_max if options.login is None else options.login.receive_bytes_max
+        )
+        """The longest request of a new connection."""
         self.metrics = ListenerMetrics(entrance.reactor.metrics, options.name)
         self._entrance = entrance
         self._limits = entrance.limits
@@ -141,7 +150,7 @@ class Acceptor:
             self.let_in(connection)
         elif verdict is Verdict.WAITING:
             connection.is_in_line = True
-            connection.wait_in_line()
+            connection.holds.hold(IN_LINE, self.reactor.metrics)
         else:
             reason = _TURNED_AWAY[verdict]
             self.reactor.warn(
@@ -155,9 +164,26 @@ class Acceptor:
     def let_in(self, connection: Connection) -> None:
         """Start to serve an admitted connection."""
         connection.is_in_line = False
+        if self.options.principal_of is not None:
+            self._identify(connection, self.options.principal_of)
         self._count()
         self.metrics.opened.value += 1
         connection.enter()
+
+    def _identify(self, connection: Connection, principal_of: Callable[[bytes], str]) -> None:
+        """Give the connection the principal of the client's certificate, if it has one."""
+        certificate = connection.transport_info("peercert")
+        if not isinstance(certificate, bytes):
+            return
+        try:
+            connection.principal = Principal("User", principal_of(certificate))
+        except (MalformedMessage, NoRuleApplies) as error:
+            self.reactor.warn(
+                f"closes connection: {Reason.NO_PRINCIPAL.value}",
+                why=str(error),
+                **connection.facts(),
+            )
+            connection.abort(Reason.NO_PRINCIPAL)
 
     def lost(self, connection: Connection, reason: Reason) -> None:
         """Forget a connection that has ended."""

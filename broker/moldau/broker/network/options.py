@@ -6,7 +6,7 @@ never changes: a dynamic update passes a new one.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
@@ -14,6 +14,9 @@ from moldau.protocol.framing import MAX_FRAME_BYTES
 
 if TYPE_CHECKING:
     import ssl
+
+    from moldau.broker.security.login import LoginTerms
+    from moldau.runtime.tls import TlsServer
 
 NO_LIMIT = -1
 
@@ -58,7 +61,12 @@ class ListenerOptions:
     port: int = 9092
     backlog: int = 1024
     """`socket.listen.backlog.size`."""
-    tls: ssl.SSLContext | None = None
+    tls: ssl.SSLContext | TlsServer | None = None
+    principal_of: Callable[[bytes], str] | None = None
+    """Returns the name of the principal of a client's certificate, in DER. Raises MalformedMessage
+    or NoRuleApplies. None: certificates are not asked for, or a login says so."""
+    login: LoginTerms | None = None
+    """How clients log in. None: they do not."""
     request_bytes_max: int = MAX_FRAME_BYTES
     """`socket.request.max.bytes`. Where clients authenticate, the smaller limit until they have."""
     connections_max: int = NO_LIMIT

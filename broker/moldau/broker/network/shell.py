@@ -37,6 +37,10 @@ if TYPE_CHECKING:
     from moldau.broker.network.acceptor import Acceptor
 
 
+_TLS_HANDSHAKE = 0x1603
+"""The type and the major version of a TLS record."""
+
+
 class Connection(asyncio.BufferedProtocol):
     """The server's end of a connection."""
 
@@ -51,7 +55,6 @@ class Connection(asyncio.BufferedProtocol):
         "_received_bytes",
         "_requests",
         "_sender",
-        "_service",
         "_transport",
         "_unsent_before",
         "acceptor",
@@ -65,9 +68,11 @@ class Connection(asyncio.BufferedProtocol):
         "is_lost",
         "last_active",
         "listener",
+        "login",
         "peer_port",
         "principal",
         "protocol",
+        "service",
         "session",
         "share",
         "throttle",
@@ -76,11 +81,12 @@ class Connection(asyncio.BufferedProtocol):
     def __init__(self, acceptor: Acceptor) -> None:
         self.acceptor = acceptor
         self._reactor = acceptor.reactor
-        self._service = acceptor.service
+        self.service = acceptor.service
+        """Changes when the client has logged in."""
         self._received_bytes = acceptor.metrics.received_bytes
         self._requests = acceptor.metrics.requests
         self.frames = FrameReader(
-            acceptor.reactor.buffer, acceptor.options.request_bytes_max, acceptor.reactor.tenancy
+            acceptor.reactor.buffer, acceptor.frame_bytes_max, acceptor.reactor.tenancy
         )
         self._sender = Sender(
             acceptor.reactor, acceptor.metrics.sent_bytes, acceptor.chunk_bytes(), self.wake
@@ -106,6 +112,8 @@ class Connection(asyncio.BufferedProtocol):
         self.is_lost = False
         self.last_active = 0.0
         self.principal: Principal = ANONYMOUS
+        self.login: Any = None
+        """The state of the login, where the listener has one."""
         # The service's own state for the connection.
         self.session: Any = None
 
@@ -133,6 +141,12 @@ class Connection(asyncio.BufferedProtocol):
         self._sender.outbox.clear()
         if self._transport is not None:
             self._transport.abort()
+
+    def stop_serving(self) -> None:
+        """Serve and read nothing more. What is answered later still leaves."""
+        self._is_draining = True
+        self.holds.hold(BUSY, self._reactor.metrics)
+        self.share.forget_requests(self)
 
     def transport_info(self, name: str) -> Any:
         """Return what the transport knows, such as `peercert` under TLS, or None."""
@@ -225,13 +239,9 @@ class Connection(asyncio.BufferedProtocol):
 
     # For the acceptor and the reactor.
 
-    def wait_in_line(self) -> None:
-        """Wait for admission: nothing is read."""
-        self.holds.hold(IN_LINE, self._reactor.metrics)
-
     def enter(self) -> None:
         """Start to serve the connection, which is admitted."""
-        self._service.opened(self)
+        self.service.opened(self)
         self.holds.let_go(IN_LINE)
         if self.share.aside:
             self.wake()
@@ -255,9 +265,7 @@ class Connection(asyncio.BufferedProtocol):
         """Serve nothing more. Close when all requests in progress are answered and the responses
         sent."""
         if self.protocol.waiting:
-            self._is_draining = True
-            self.holds.hold(BUSY, self._reactor.metrics)
-            self.share.forget_requests(self)
+            self.stop_serving()
         else:
             self.close(Reason.STOPPED)
 
@@ -276,7 +284,7 @@ class Connection(asyncio.BufferedProtocol):
         elif self.is_ending:
             self.abort(Reason.IDLE)
         else:
-            self._reactor.log.debug("closes idle connection", **self._facts())
+            self._reactor.log.debug("closes idle connection", **self.facts())
             self.close(Reason.IDLE)
 
     def untaken_bytes(self) -> int:
@@ -313,7 +321,7 @@ class Connection(asyncio.BufferedProtocol):
         self._requests.value += 1
         request.connection = self
         request._kept_bytes = 0
-        self._service.serve(request)
+        self.service.serve(request)
         if request.frame is None:
             request.release()
 
@@ -341,14 +349,28 @@ class Connection(asyncio.BufferedProtocol):
             self.send(self.protocol.answer_unsupported_api_versions(arrival))
             return
         is_unknown = arrival.problem is Problem.UNKNOWN_API
+        if (
+            is_unknown
+            and self.login is not None
+            and self.protocol.served is self.acceptor.service.served
+        ):
+            self._reactor.warn(
+                f"closes connection: {Reason.NO_LOGIN.value}", api=_told(arrival), **self.facts()
+            )
+            self.close(Reason.NO_LOGIN)
+            return
         reason = Reason.UNKNOWN_API if is_unknown else Reason.UNSUPPORTED_VERSION
         facts = {"api": _told(arrival), "version": arrival.version, "client": arrival.client_id}
-        self._reactor.warn(f"closes connection: {reason.value}", **facts, **self._facts())
+        self._reactor.warn(f"closes connection: {reason.value}", **facts, **self.facts())
         self.close(reason)
 
     def _refuse(self, error: MalformedMessage) -> None:
+        if is_tls_hello(error.context.get("size")):
+            self._reactor.warn("closes connection: TLS on a listener without TLS", **self.facts())
+            self.close(Reason.MALFORMED)
+            return
         self._reactor.warn(
-            "closes connection: " + error.reason, **{**error.context, **self._facts()}
+            "closes connection: " + error.reason, **{**error.context, **self.facts()}
         )
         self.close(Reason.MALFORMED)
 
@@ -421,7 +443,7 @@ class Connection(asyncio.BufferedProtocol):
         except (ConnectionError, TimeoutError):
             self.abort(Reason.PEER)
         except OSError as error:
-            self._reactor.log.failure("cannot read part of an answer", error, **self._facts())
+            self._reactor.log.failure("cannot read part of an answer", error, **self.facts())
             self.abort(Reason.UNREADABLE_FILE)
         if not sender.outbox.size:
             if self.is_ending and self._transport is not None:
@@ -430,11 +452,17 @@ class Connection(asyncio.BufferedProtocol):
             self.wake()
 
     def _cut_off(self, event: str, reason: Reason) -> None:
-        self._reactor.warn(event, unsent_bytes=self._sender.unsent_bytes, **self._facts())
+        self._reactor.warn(event, unsent_bytes=self._sender.unsent_bytes, **self.facts())
         self.abort(reason)
 
-    def _facts(self) -> dict[str, object]:
+    def facts(self) -> dict[str, object]:
+        """Return what a log line says about the connection."""
         return {"listener": self.listener, "peer": f"{self.address}:{self.peer_port}"}
+
+
+def is_tls_hello(size: object) -> bool:
+    """Whether the size of a frame is the start of a client's TLS handshake."""
+    return isinstance(size, int) and size >> 16 == _TLS_HANDSHAKE
 
 
 def _told(arrival: Arrival) -> str:

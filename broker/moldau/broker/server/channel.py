@@ -149,7 +149,10 @@ class LocalController:
                 controller_config.membership.node_id,
                 self._addresses(),
                 lambda: self._active,
-                controller_config.terms.request_timeout_s,
+                (
+                    controller_config.terms.request_timeout_s,
+                    controller_config.security(self._runtime),
+                ),
             )
         return self._outside
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.broker.controller.rules import Rules
@@ -13,6 +14,7 @@ from moldau.broker.raft.quorum import Membership
 from moldau.broker.raft.replica import Timing
 from moldau.broker.raft.shell import Terms
 from moldau.broker.raft.snapshot_retention import SnapshotRetention
+from moldau.broker.server.security import to_controllers
 from moldau.broker.settings import controller as rows
 from moldau.broker.settings import read_listeners, replication
 from moldau.broker.settings.creation import default_replication_factor, num_partitions
@@ -22,6 +24,8 @@ from moldau.broker.settings.syntax import parse_address, parse_voter
 
 if TYPE_CHECKING:
     from moldau.config import Settings
+    from moldau.link.security import Security
+    from moldau.runtime import Runtime
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +50,8 @@ class ControllerConfig:
     """The endpoints of this node's controller: listener, host, port."""
     has_others: bool = False
     """Whether the settings name controllers on other nodes."""
+    security: Callable[[Runtime], Security | None] = lambda runtime: None
+    """Returns the encryption and the login of connections to other controllers."""
 
 
 def controller_config_of(settings: Settings, cluster_id: str, directory: str) -> ControllerConfig:
@@ -59,6 +65,7 @@ def controller_config_of(settings: Settings, cluster_id: str, directory: str) ->
     own = {(each.host, each.port) for each in advertised}
     return ControllerConfig(
         bootstrap=bootstrap,
+        security=partial(to_controllers, settings),
         own=tuple((each.name, each.host, each.port) for each in advertised if each.host),
         has_others=bool(voters) or bool(set(bootstrap) - own),
         directory=directory,

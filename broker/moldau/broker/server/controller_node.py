@@ -29,6 +29,7 @@ from moldau.broker.server.controller_service import ControllerService
 from moldau.broker.server.lifecycle import CONTROLLER_VERSION, Identity, Lifecycle
 from moldau.broker.server.options import network_options
 from moldau.broker.server.publishing import Publisher, with_dynamic
+from moldau.broker.server.security import SecurityGround
 from moldau.broker.server.shell import LOGGER, Address, bind_listener
 from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.server.waiting import until_first
@@ -166,8 +167,14 @@ class ControllerNode:
         service = ControllerService(
             controller, features, lambda: self.image, self._config_view, self._log
         )
+        ground = SecurityGround.of(
+            self._runtime,
+            lambda: settings,
+            lambda user, mechanism: self.image.credentials.scram(user, mechanism),
+            log,
+        )
         bound = {
-            each.name: await bind_listener(settings, sockets, each, listeners, service)
+            each.name: await bind_listener(settings, sockets, each, listeners, (service, ground))
             for each in listeners.of_controller
         }
         self.endpoints = {

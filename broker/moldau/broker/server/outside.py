@@ -11,6 +11,7 @@ from moldau.link import Address, ConnectionOptions, Peers
 
 if TYPE_CHECKING:
     from moldau.broker.controller.shell import ActiveController
+    from moldau.link.security import Security
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
@@ -24,15 +25,18 @@ class Outside:
         node_id: int,
         addresses: Mapping[int, tuple[str, int]],
         active: Callable[[], ActiveController | None],
-        timeout_s: float,
+        terms: tuple[float, Security | None],
     ) -> None:
         """`addresses` are the addresses of the controllers. `active` returns the active controller
-        while it is on this node, else None."""
+        while it is on this node, else None. `terms` are the timeout of requests in seconds, and the
+        encryption and the login at controllers."""
         runtime, log = ground
+        timeout_s, security = terms
         options = ConnectionOptions(
             client_id=f"controller-{node_id}",
             request_timeout_s=timeout_s,
             setup_timeout_s=timeout_s,
+            security=security,
         )
         known = {each: Address(*at) for each, at in addresses.items()}
         self.peers = Peers(runtime, options, known)

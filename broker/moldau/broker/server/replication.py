@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.replication.fetcher import FetchTerms, Ground, ReplicaFetchers
 from moldau.broker.server.isr_changes import IsrChanges
+from moldau.broker.server.security import to_brokers
 from moldau.broker.settings import read_listeners
 from moldau.broker.settings import replication as rows
 from moldau.link import Address, ConnectionOptions, Peers
@@ -28,7 +29,11 @@ class Replication:
         timeout_s = node.settings[rows.replica_socket_timeout_ms] / 1000
         self.peers = Peers(
             node.runtime,
-            ConnectionOptions(client_id=f"broker-{node.node_id}", request_timeout_s=timeout_s),
+            ConnectionOptions(
+                client_id=f"broker-{node.node_id}",
+                request_timeout_s=timeout_s,
+                security=to_brokers(node.settings, node.runtime),
+            ),
         )
         self._fetchers = ReplicaFetchers(
             Ground(

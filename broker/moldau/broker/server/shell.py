@@ -47,6 +47,7 @@ from moldau.broker.server.membership import Membership
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
 from moldau.broker.server.placement import Placement, warn_of_missing
 from moldau.broker.server.publishing import Publisher, with_dynamic
+from moldau.broker.server.security import SecurityGround, secured
 from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.server.waiting import until_first
 from moldau.broker.settings import Listener, Listeners, read_listeners, unbuilt
@@ -280,12 +281,25 @@ class Broker:
         service = ControllerService(
             controller, features, lambda: self._publisher.image, self._config_view, log
         )
+        ground = self._security_ground()
         for each in listeners.of_controller:
-            await bind_listener(settings, sockets, each, listeners, service)
+            await bind_listener(settings, sockets, each, listeners, (service, ground))
         controller.live()
         await until_first(self._runtime, metadata=controller.caught_up(), ended=self._ended.wait())
         if self.failure is not None:
             raise self.failure
+
+    def _security_ground(self) -> SecurityGround:
+        """Return what the security of this node's listeners stands on."""
+        log = self._loggers.get(f"{LOGGER}.network").bind(
+            node=self._settings[node_settings.node_id]
+        )
+        return SecurityGround.of(
+            self._runtime,
+            lambda: self._settings if self._node is None else self._node.settings,
+            lambda user, mechanism: self._publisher.image.credentials.scram(user, mechanism),
+            log,
+        )
 
     def _config_view(self) -> ConfigView:
         """Return what the controller's listener describes of this node's settings."""
@@ -375,9 +389,10 @@ class Broker:
             self._connections_max,
         )
         service = BrokerService(node)
+        ground = self._security_ground()
         bound: dict[str, Address] = {}
         for each in listeners.of_broker:
-            port = await bind_listener(self._settings, sockets, each, listeners, service)
+            port = await bind_listener(self._settings, sockets, each, listeners, (service, ground))
             bound[each.name] = Address(each.host, port)
         if self._controller_sockets is None:
             for each in listeners.of_controller:
@@ -587,11 +602,14 @@ async def bind_listener(
     sockets: SocketServer,
     listener: Listener,
     listeners: Listeners,
-    service: Service,
+    served: tuple[Service, SecurityGround],
 ) -> int:
-    """Bind the listener and return its port. Raise BrokerFailed if the operating system refuses."""
+    """Bind the listener and return its port. `served` has the service behind it, and what its
+    security stands on. Raise BrokerFailed if the operating system refuses, and ConfigError if the
+    settings of its security are not whole."""
+    service, ground = served
+    options = secured(listener_options(settings, listener, listeners), listener, ground)
     try:
-        options = listener_options(settings, listener, listeners)
         return await _bind(sockets, options, service)
     except OSError as error:
         raise BrokerFailed(

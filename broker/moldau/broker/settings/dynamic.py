@@ -18,7 +18,6 @@ from moldau.broker.settings import network, node, sasl, security, telemetry, tls
 from moldau.broker.settings.meaning import without_effect
 from moldau.broker.settings.resource import is_usable
 from moldau.broker.settings.tables import BROKER_SETTINGS, LISTENER_PREFIX
-from moldau.broker.settings.unbuilt import unbuilt_by_change
 from moldau.config import CLASS, LIST, Given, Layer, Source, SourceKind, UpdateMode
 from moldau.config.kinds import trim
 from moldau.config.table import Row
@@ -69,8 +68,7 @@ def dynamic_refusals(changes: Mapping[str, str], *, one_broker: bool) -> tuple[s
     """Return the reasons why these new values cannot be set for one broker, or for all; none if
     they can. An unknown name may be a plugin's and is accepted, as in Kafka."""
     found = (_refusal(name, value, one_broker) for name, value in changes.items())
-    refusals = tuple(refusal for refusal in found if refusal is not None)
-    return refusals or unbuilt_by_change(changes)
+    return tuple(refusal for refusal in found if refusal is not None)
 
 
 def _refusal(name: str, value: str, one_broker: bool) -> str | None:

@@ -14,7 +14,7 @@ from moldau.broker.settings.tables import (
     GROUP_SETTINGS,
     TOPIC_SETTINGS,
 )
-from moldau.broker.settings.unbuilt import UNBUILT, UNBUILT_PROTOCOLS
+from moldau.broker.settings.unbuilt import UNBUILT
 from moldau.broker.settings.waiting import WAITING
 from moldau.config import SettingTable, render_reference
 from moldau.config.table import Row
@@ -75,7 +75,6 @@ def _default(row: Row, default: Default | None) -> str:
 
 def _unbuilt() -> str:
     lines = [f"- `{row.name}`: {what}." for row, what in UNBUILT]
-    lines.append(f"- listeners with {', '.join(sorted(UNBUILT_PROTOCOLS))}.")
     lead = "A node does not start while its settings ask for one of these:"
     return "\n".join(("## Not built yet", "", lead, "", *lines, ""))
 

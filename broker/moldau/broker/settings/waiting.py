@@ -22,8 +22,6 @@ _TIERED: Final = "tiered storage"
 # By name, or by a prefix of names if it ends with a dot.
 WAITING: Final[Mapping[str, str]] = {
     "alter.log.dirs.replication.quota.": _QUOTAS,
-    "connection.failed.authentication.delay.ms": _LOGINS,
-    "connections.max.reauth.ms": _LOGINS,
     "controller.performance.": "a watch on slow controller events",
     "controller.quorum.append.linger.ms": _QUORUM,
     "controller.quorum.auto.join.enable": _QUORUM,
@@ -44,10 +42,12 @@ WAITING: Final[Mapping[str, str]] = {
     "quota.": _QUOTAS,
     "remote.": _TIERED,
     "replica.socket.receive.buffer.bytes": _FOLLOWERS,
-    "sasl.": _LOGINS,
+    "sasl.kerberos.": "logins with Kerberos",
+    "sasl.login.": "logins that are renewed by plugins",
+    "sasl.oauthbearer.": "logins with OAuth",
     "share.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
+    "ssl.allow.": "checks of the names in a new certificate",
     "socket.connection.setup.timeout.": _FOLLOWERS,
-    "ssl.": "TLS",
     "telemetry.": "telemetry of clients",
     "unstable.": "versions that Kafka has not settled",
 }

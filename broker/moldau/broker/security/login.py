@@ -1,0 +1,127 @@
+"""The login of a connection by SASL, above its bytes. A pure core.
+
+    login = Login(methods)
+    login.on_handshake("SCRAM-SHA-256")     # an error, or OK
+    login.on_message(data)                  # the answer; LoginFailed
+
+Invariants: a login uses one mechanism. A login that renews another keeps its mechanism and its user
+(KIP-368). After LoginFailed nothing more is accepted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from enum import Enum
+from typing import Final
+
+from moldau.broker.security.mechanism import LoginFailed, Mechanism
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.framing import MAX_FRAME_BYTES_BEFORE_LOGIN
+
+NO_END: Final = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Method:
+    """One mechanism of a listener."""
+
+    begin: Callable[[], Mechanism]
+    """Begins a login."""
+    renew_ms_max: int = 0
+    """`connections.max.reauth.ms`: a login must be renewed after this time. 0: never."""
+
+
+@dataclass(frozen=True, slots=True)
+class LoginTerms:
+    """How clients of a listener log in."""
+
+    methods: Mapping[str, Method]
+    """The mechanisms by name, in the order in which they are offered."""
+    failure_delay_ms: int = 100
+    """`connection.failed.authentication.delay.ms`: how late a refusal is told."""
+    receive_bytes_max: int = MAX_FRAME_BYTES_BEFORE_LOGIN
+    """`sasl.server.max.receive.size`: the longest request before the login."""
+    seconds_max: float = 30.0
+    """How long a login may take."""
+
+
+class LoginState(Enum):
+    """Where a login stands."""
+
+    WAITING = "waits for a mechanism"
+    EXCHANGING = "exchanges messages"
+    DONE = "done"
+    FAILED = "failed"
+
+
+class Login:
+    """One login."""
+
+    def __init__(self, terms: LoginTerms, before: Login | None = None) -> None:
+        """`before` is the login that this one renews."""
+        self.state = LoginState.WAITING
+        self.mechanism = ""
+        self._terms = terms
+        self._before = before
+        self._exchange: Mechanism | None = None
+
+    @property
+    def user(self) -> str:
+        """The user; before the login is done, the one that the client claims to be."""
+        return "" if self._exchange is None else self._exchange.user
+
+    @property
+    def offered(self) -> list[str]:
+        """The names of the mechanisms."""
+        return list(self._terms.methods)
+
+    def on_handshake(self, mechanism: str) -> ErrorCode:
+        """The client chooses a mechanism."""
+        if self.state is not LoginState.WAITING:
+            self.state = LoginState.FAILED
+            return ErrorCode.ILLEGAL_SASL_STATE
+        method = self._terms.methods.get(mechanism)
+        if method is None:
+            self.state = LoginState.FAILED
+            return ErrorCode.UNSUPPORTED_SASL_MECHANISM
+        self.mechanism = mechanism
+        self._exchange = method.begin()
+        self.state = LoginState.EXCHANGING
+        return ErrorCode.NONE
+
+    def on_message(self, data: bytes) -> bytes:
+        """Take a message of the mechanism, and return the answer. Raise LoginFailed."""
+        if self.state is not LoginState.EXCHANGING:
+            self.state = LoginState.FAILED
+            raise LoginFailed("a message of a mechanism that is not chosen")
+        exchange = self._exchange
+        assert exchange is not None
+        try:
+            answer = exchange.step(data)
+            if exchange.is_done:
+                self._check_same(exchange)
+        except LoginFailed:
+            self.state = LoginState.FAILED
+            raise
+        if exchange.is_done:
+            self.state = LoginState.DONE
+        return answer
+
+    def _check_same(self, exchange: Mechanism) -> None:
+        before = self._before
+        if before is None:
+            return
+        if before.user != exchange.user:
+            raise LoginFailed("a login is renewed by another user")
+        if before.mechanism != self.mechanism:
+            raise LoginFailed("a login is renewed by another mechanism")
+
+    @property
+    def lifetime_ms(self) -> int:
+        """How long a login that is done is valid; 0 if it has no end."""
+        if self.state is not LoginState.DONE:
+            return NO_END
+        assert self._exchange is not None
+        limits = (self._terms.methods[self.mechanism].renew_ms_max, self._exchange.lifetime_ms)
+        return min((each for each in limits if each), default=NO_END)

@@ -1,0 +1,254 @@
+"""The security of a node's listeners, and of its connections to other nodes, from its settings.
+
+A listener's own values are under `listener.name.<name>.`, those of one mechanism under
+`listener.name.<name>.<mechanism>.`.
+
+Invariants: a listener whose settings are not whole is not opened: the error says which setting is
+missing. Certificates follow their files and the dynamic settings from the next handshake on.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.security.distinguished_name import subject_name
+from moldau.broker.security.login import LoginTerms, Method
+from moldau.broker.security.mapping import mapper, parse_rules
+from moldau.broker.security.plain import PLAIN, PlainServer, users_of
+from moldau.broker.security.scram import Credential, ScramServer
+from moldau.broker.settings import read_listeners, sasl, security, tls
+from moldau.broker.settings.network import connection_failed_authentication_delay_ms
+from moldau.errors import ConfigError
+from moldau.link.jaas import LoginModule, parse_jaas
+from moldau.link.security import Credentials, Security, credentials_from
+from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
+from moldau.logging.gathering import Gathering
+from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
+from moldau.runtime.tls import TlsServer
+
+if TYPE_CHECKING:
+    import ssl
+
+    from moldau.broker.network import ListenerOptions
+    from moldau.broker.settings import Listener
+    from moldau.config import Secret, Settings
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+PREFIX: Final = "listener.name."
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
+_SECRET_BYTES: Final = 32
+_NONCE_BITS: Final = 144
+
+
+@dataclass(frozen=True, slots=True)
+class SecurityGround:
+    """What the security of a node stands on."""
+
+    runtime: Runtime
+    settings: Callable[[], Settings]
+    """Returns the node's settings, with the dynamic ones."""
+    credential: Callable[[str, ScramMechanism], Credential | None]
+    """Returns a user's SCRAM credential from the metadata."""
+    log: Logger
+    secret: bytes = field(repr=False)
+    """Random bytes of this node."""
+
+    @classmethod
+    def of(
+        cls,
+        runtime: Runtime,
+        settings: Callable[[], Settings],
+        credential: Callable[[str, ScramMechanism], Credential | None],
+        log: Logger,
+    ) -> SecurityGround:
+        secret = runtime.random.randbytes(_SECRET_BYTES)
+        return cls(runtime, settings, credential, log, secret)
+
+
+def own_settings(settings: Settings, listener: str) -> Settings:
+    """Return the settings of one listener."""
+    return settings.with_prefix(f"{PREFIX}{listener.lower()}.")
+
+
+def secured(
+    options: ListenerOptions, listener: Listener, ground: SecurityGround
+) -> ListenerOptions:
+    """Return the options with encryption and logins as the listener's protocol says. Raise
+    ConfigError that names the listener."""
+    protocol = listener.security_protocol
+    try:
+        if protocol.endswith("SSL"):
+            options = replace(options, tls=_tls_server(listener, ground))
+        if protocol == "SSL":
+            rules = own_settings(ground.settings(), listener.name)[tls.ssl_principal_mapping_rules]
+            options = replace(options, principal_of=_principal_of(rules))
+        if protocol.startswith("SASL"):
+            options = replace(options, login=_login_terms(listener, ground))
+    except ConfigError as error:
+        error.context = {**error.context, "listener": listener.name}
+        raise
+    return options
+
+
+def _principal_of(rules: str) -> Callable[[bytes], str]:
+    short = mapper(parse_rules(rules))
+    return lambda certificate: short(subject_name(certificate))
+
+
+# TLS
+
+
+class ListenerContext:
+    """The TLS context of a listener, which follows its files and the dynamic settings."""
+
+    def __init__(self, listener: Listener, ground: SecurityGround) -> None:
+        self._listener = listener
+        self._ground = ground
+        self._settings = ground.settings()
+        self._context = self._make(self._settings)
+
+    def __call__(self) -> ssl.SSLContext:
+        """Return the context for a handshake."""
+        settings = self._ground.settings()
+        if settings is not self._settings:
+            self._settings = settings
+            try:
+                self._context = self._make(settings)
+            except ConfigError as error:
+                self._tell(error)
+        return self._context()
+
+    def _make(self, settings: Settings) -> ReloadedContext:
+        own = own_settings(settings, self._listener.name)
+        terms = tls_files(own)
+        make = partial(server_context, terms, own[tls.ssl_client_auth])
+        return ReloadedContext(make, terms, self._ground.runtime.clock, on_failure=self._tell)
+
+    def _tell(self, error: ConfigError) -> None:
+        self._ground.log.failure(
+            "the listener keeps its certificate: the new one cannot be used",
+            error,
+            listener=self._listener.name,
+        )
+
+
+def _tls_server(listener: Listener, ground: SecurityGround) -> TlsServer:
+    gathering = Gathering(ground.log)
+    clock = ground.runtime.clock
+
+    def on_failure(peer: str, reason: str) -> None:
+        gathering.warn(
+            f"closes connection: {reason}", clock.monotonic(), listener=listener.name, peer=peer
+        )
+
+    return TlsServer(ListenerContext(listener, ground), on_failure)
+
+
+# Logins
+
+
+def _login_terms(listener: Listener, ground: SecurityGround) -> LoginTerms:
+    settings = ground.settings()
+    own = own_settings(settings, listener.name)
+    names = own[sasl.sasl_enabled_mechanisms]
+    methods = {each.upper(): _method(each.upper(), listener, own, ground) for each in names}
+    if not methods:
+        raise ConfigError(
+            "a listener with logins needs a mechanism", setting=sasl.sasl_enabled_mechanisms.name
+        )
+    return LoginTerms(
+        methods,
+        failure_delay_ms=settings[connection_failed_authentication_delay_ms],
+        receive_bytes_max=own[sasl.sasl_server_max_receive_size],
+    )
+
+
+def _method(name: str, listener: Listener, own: Settings, ground: SecurityGround) -> Method:
+    if name not in MECHANISMS:
+        raise ConfigError(
+            "this mechanism is not offered here",
+            setting=sasl.sasl_enabled_mechanisms.name,
+            value=name,
+            allowed=MECHANISMS,
+        )
+    renew_ms_max = _of_mechanism(own, name, security.connections_max_reauth_ms.name)
+    lifetime_ms = own[security.connections_max_reauth_ms]
+    if renew_ms_max is not None:
+        lifetime_ms = security.connections_max_reauth_ms.kind.read(renew_ms_max)
+    if name == PLAIN:
+        module = _module(own, listener.name, PLAIN)
+        passwords = users_of(module.options)
+        return Method(lambda: PlainServer(passwords), lifetime_ms)
+    mechanism = SCRAM_MECHANISMS[name]
+
+    def begin() -> ScramServer:
+        nonce = f"{ground.runtime.random.getrandbits(_NONCE_BITS):x}"
+        return ScramServer(
+            mechanism, lambda user: ground.credential(user, mechanism), nonce, ground.secret
+        )
+
+    return Method(begin, lifetime_ms)
+
+
+def _of_mechanism(own: Settings, mechanism: str, name: str) -> str | None:
+    """Return the text of a setting of one mechanism of a listener."""
+    given = own.others.get(f"{mechanism.lower()}.{name}")
+    return given.value if given is not None and isinstance(given.value, str) else None
+
+
+def _jaas(own: Settings, mechanism: str) -> Secret | None:
+    from moldau.config import Secret
+
+    text = _of_mechanism(own, mechanism, sasl.sasl_jaas_config.name)
+    return own[sasl.sasl_jaas_config] if text is None else Secret(text)
+
+
+def _module(own: Settings, listener: str, mechanism: str) -> LoginModule:
+    name = f"{PREFIX}{listener.lower()}.{mechanism.lower()}.{sasl.sasl_jaas_config.name}"
+    text = _jaas(own, mechanism)
+    if text is None:
+        raise ConfigError("users and passwords are missing", setting=name)
+    return parse_jaas(text.reveal(), name)
+
+
+# Connections to other nodes
+
+
+def outgoing(
+    settings: Settings, listener: str, protocol: str, mechanism: str, runtime: Runtime
+) -> Security | None:
+    """Return the security of connections to a listener of other nodes. Raise ConfigError."""
+    if protocol == "PLAINTEXT":
+        return None
+    own = own_settings(settings, listener)
+    context = None
+    if protocol.endswith("SSL"):
+        terms = tls_files(own)
+        context = ReloadedContext(partial(client_context, terms), terms, runtime.clock)
+    credentials: Credentials | None = None
+    if protocol.startswith("SASL"):
+        credentials = credentials_from(mechanism, _jaas(own, mechanism))
+    return Security(context, credentials)
+
+
+def to_controllers(settings: Settings, runtime: Runtime) -> Security | None:
+    """Return the security of connections to controllers: that of their first listener."""
+    listeners = read_listeners(settings)
+    if not listeners.controller_names:
+        return None
+    name = listeners.controller_names[0]
+    protocol = listeners.security_protocols.get(name, "PLAINTEXT")
+    mechanism = settings[sasl.sasl_mechanism_controller_protocol]
+    return outgoing(settings, name, protocol, mechanism, runtime)
+
+
+def to_brokers(settings: Settings, runtime: Runtime) -> Security | None:
+    """Return the security of connections to the listener between brokers."""
+    listeners = read_listeners(settings)
+    mechanism = settings[sasl.sasl_mechanism_inter_broker_protocol]
+    name, protocol = listeners.inter_broker, listeners.inter_broker_protocol
+    return outgoing(settings, name, protocol, mechanism, runtime)

@@ -1,0 +1,1 @@
+"""Names of certificates and logins: the cores, on given bytes."""
