@@ -14,7 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from random import Random
 from typing import Any, Final
 
@@ -39,6 +39,7 @@ from tests.broker.simulation.scenario import Outcome, draw_options
 FAULTS: Final = (6, 14)
 LIVENESS_S: Final = 180.0
 ALL: Final = frozenset((1, 2, 3))
+Place = tuple[str, int]
 Undo = Callable[[], object]
 Client = Callable[[Runtime], Coroutine[Any, Any, None]]
 
@@ -62,7 +63,11 @@ def draw_settings(random: Random) -> dict[str, str]:
 class Storm:
     """The faults of a run."""
 
-    def __init__(self, brokers: SimulatedBrokers, random: Random) -> None:
+    def __init__(
+        self, brokers: SimulatedBrokers, random: Random, places: Sequence[Place] = ((TOPIC, 0),)
+    ) -> None:
+        """`places` are the partitions whose leaders are struck and moved."""
+        self._places = places
         self.counts: Counter[str] = Counter()
         self._brokers = brokers
         self._world = brokers.world
@@ -110,9 +115,13 @@ class Storm:
         a, b = self._random.sample(self._brokers.node_ids, 2)
         return f"b{a}", f"b{b}"
 
+    def _place(self) -> Place:
+        return self._places[0] if len(self._places) == 1 else self._random.choice(self._places)
+
     def _some(self) -> int:
         """A node; often the one that matters most."""
-        leader, active = self._brokers.leader_of(TOPIC), self._brokers.controller()
+        leader = self._brokers.leader_of(*self._place())
+        active = self._brokers.controller()
         others = self._brokers.node_ids
         return self._random.choice([*others, *(each for each in (leader, active) if each > 0)])
 
@@ -136,7 +145,8 @@ class Storm:
 
     def _power_loss(self) -> Undo | None:
         is_whole = all(each in self._brokers.up for each in self._brokers.node_ids)
-        if not is_whole or self._brokers.isr_of(TOPIC) != ALL:
+        isrs = [self._brokers.isr_of(*each) for each in self._places]
+        if not is_whole or any(each != ALL for each in isrs if each):
             return None
         number = self._some()
         self._brokers.power_loss(number)
@@ -195,9 +205,10 @@ class Storm:
         if not ready:
             return
         by, self._asked = self._random.choice(ready), self._asked + 1
+        topic, index = self._place()
         request = ElectLeadersRequest(
             election_type=0,
-            topic_partitions=[TopicPartitions(topic=TOPIC, partitions=[0])],
+            topic_partitions=[TopicPartitions(topic=topic, partitions=[index])],
             timeout_ms=1000,
         )
 

@@ -1,0 +1,1 @@
+"""Whole clusters with transactional clients: storms, and the planted bugs that they find."""

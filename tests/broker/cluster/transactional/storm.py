@@ -1,0 +1,271 @@
+"""Three brokers, transactional writers and readers of committed records, struck by whatever may
+happen to them, from one seed.
+
+Safety: nodes die, stop, stand still and lose each other, leadership moves (also of coordinators),
+second instances take over, copies of requests arrive seconds late, transactions time out, ids and
+producer states expire, topics are compacted; the watches look after every event. Liveness: all
+heals, every writer gets more done, no transaction stays open, and everything is read and judged.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from random import Random
+from typing import Any, Final
+from unittest.mock import patch
+
+from moldau.broker.coordinator.transaction import ending, state
+from moldau.client import Admin, Consumer, NewTopic, TopicPartition
+from moldau.errors.codes import KafkaError
+from moldau.runtime import Runtime
+from moldau.runtime.simulated import Simulation
+from tests.broker.cluster.invariants import Watch, check_metadata
+from tests.broker.cluster.storm import ALL, LIVENESS_S, Storm, draw_settings
+from tests.broker.cluster.transactional.ledger import Ledger, Place, Promise
+from tests.broker.cluster.transactional.watch import TransactionWatch
+from tests.broker.cluster.transactional.wire import INTERNAL_PARTITIONS, OFFSETS, TRANSACTIONS
+from tests.broker.cluster.transactional.writers import KEYED, PARTITIONS, TOPIC, Writer
+from tests.broker.cluster.world import SimulatedBrokers
+from tests.broker.simulation.promises import demand
+from tests.broker.simulation.scenario import Outcome, draw_options
+
+READ: Final[list[Place]] = [*((TOPIC, index) for index in range(PARTITIONS)), (KEYED, 0)]
+PLACES: Final[list[Place]] = [
+    *READ,
+    *((name, index) for name in (TRANSACTIONS, OFFSETS) for index in range(INTERNAL_PARTITIONS)),
+]
+FEW_EPOCHS: Final = 9
+PATIENCE_S: Final = 90.0
+
+
+def draw_transaction_settings(random: Random) -> dict[str, str]:
+    """Everything that happens in days happens in seconds, or not at all."""
+    return {
+        "transaction_abort_timed_out_transaction_cleanup_interval_ms": "300",
+        "transactional_id_expiration_ms": random.choice(("2500", "604800000")),
+        "transaction_remove_expired_transaction_cleanup_interval_ms": "500",
+        "producer_id_expiration_ms": random.choice(("1500", "86400000")),
+        "producer_id_expiration_check_interval_ms": "300",
+        "log_roll_ms": random.choice(("300", "604800000")),
+        "log_cleaner_backoff_ms": "100",
+        "log_index_size_max_bytes": "4096",
+        "log_cleaner_min_cleanable_ratio": "0.01",
+        "log_cleaner_delete_retention_ms": random.choice(("0", "300", "86400000")),
+    }
+
+
+class Run:
+    """See the module. Satisfies the writers' `Run`."""
+
+    def __init__(self, world: Simulation, random: Random, expiration_ms: str | None) -> None:
+        settings = {**draw_settings(random), **draw_transaction_settings(random)}
+        if expiration_ms is not None:
+            settings["producer_id_expiration_ms"] = expiration_ms
+        self.world = world
+        controllers = random.choice((0, 0, 1))
+        self.brokers = SimulatedBrokers(
+            world, 3, controllers=controllers, first_voter=None, **settings
+        )
+        self.ledger = Ledger()
+        self.is_ending = False
+        self.versions: tuple[int, ...] = (2,)
+        """The transaction versions of clients."""
+        self.pause_s = random.choice((0.1, 0.4))
+        self.lates = random.choice((0.0, 0.1, 0.3))
+        self.idles = random.choice((0.0, 0.1))
+        self.watch = TransactionWatch(self.brokers)
+        self.read: dict[Place, list[str]] = {}
+        self.offsets: dict[str, int] = {}
+        self._random = random
+        self._names: list[str] = []
+
+    def prepare(self) -> None:
+        """Create all topics, and watch them."""
+        self.brokers.await_up(within=LIVENESS_S)
+        self.brokers.run(self._create, within=LIVENESS_S)
+        Watch(self.brokers, TOPIC).begin()
+        self.watch.begin()
+
+    async def _create(self, runtime: Runtime) -> None:
+        compacted = {
+            "cleanup.policy": "compact",
+            "segment.ms": "300",
+            "min.cleanable.dirty.ratio": "0.01",
+            "delete.retention.ms": self._random.choice(("0", "500")),
+        }
+        async with Admin(
+            runtime=runtime, bootstrap_servers=self.brokers.bootstrap_servers
+        ) as admin:
+            await admin.create_topics(
+                [NewTopic(TOPIC, PARTITIONS, 3), NewTopic(KEYED, 1, 3, configs=compacted)]
+            )
+
+    def start_clients(self) -> list[Any]:
+        """Writers, some with a second instance, and a reader."""
+        random = self._random
+        programs = []
+        for number in range(3):
+            name = f"app{number}"
+            self._names.append(name)
+            version = random.choice(self.versions)
+            for instance in range(random.choice((1, 1, 2))):
+                writer = Writer(self, name, version, Random(random.random()))
+                programs.append(self.brokers.start_program(writer.main, f"{name}-{instance}"))
+        programs.append(self.brokers.start_program(self._follow, "reader"))
+        return programs
+
+    # Readers.
+
+    async def _follow(self, runtime: Runtime) -> None:
+        while not self.is_ending:
+            try:
+                await self._follow_once(runtime)
+            except KafkaError:
+                await asyncio.sleep(0.1)
+
+    def _consumer(self, runtime: Runtime) -> Consumer:
+        return Consumer(
+            runtime=runtime,
+            bootstrap_servers=self.brokers.bootstrap_servers,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        )
+
+    async def _follow_once(self, runtime: Runtime) -> None:
+        async with self._consumer(runtime) as consumer:
+            consumer.assign([TopicPartition(*each) for each in READ])
+            while not self.is_ending:
+                for part in await consumer.poll(0.2):
+                    for record in part.records:
+                        self.ledger.check_read(_text(record.value))
+                        if part.topic == TOPIC:
+                            self.watch.check_read((part.topic, part.partition), record.offset)
+
+    async def audit(self, runtime: Runtime) -> None:
+        """Read everything, and the groups' offsets."""
+        servers = self.brokers.bootstrap_servers
+        async with self._consumer(runtime) as consumer:
+            places = [TopicPartition(*each) for each in READ]
+            consumer.assign(places)
+            ends = await consumer.end_offsets(places)
+            read: dict[Place, list[str]] = {place: [] for place in READ}
+            newest: dict[str, str] = {}
+            while any((consumer.position(each) or 0) < ends[each] for each in places):
+                for part in await consumer.poll(0.2):
+                    for record in part.records:
+                        read[part.topic, part.partition].append(_text(record.value))
+                        if part.topic == KEYED:
+                            newest[_text(record.key)] = _text(record.value)
+        async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
+            for name in self._names:
+                offsets = await admin.group_offsets(name)
+                if TopicPartition(TOPIC, 0) in offsets:
+                    self.offsets[name] = offsets[TopicPartition(TOPIC, 0)].offset
+        del read[KEYED, 0]
+        self.read = read
+        self.ledger.check(read)
+        self.ledger.check_keys(newest, read)
+        self.ledger.check_offsets(read, self.offsets)
+
+    # The end.
+
+    def is_stable(self) -> bool:
+        """Whether no partition has an open transaction."""
+        for place in PLACES:
+            leader = self.brokers.running.get(self.brokers.leader_of(*place))
+            if leader is None:
+                if place in READ:
+                    return False
+                continue  # an internal topic that nothing has used
+            partition = leader.node.replicas.find(*place)
+            if partition is None or partition.last_stable_offset != partition.log_end_offset:
+                return False
+        return True
+
+    def await_more(self) -> None:
+        """Every writer commits again."""
+        before = Counter(self._committed())
+
+        def is_so() -> bool:
+            now = Counter(self._committed())
+            return all(now[name] > before[name] for name in self._names)
+
+        _await(self, is_so, Promise.WRITERS_GO_ON)
+
+    def _committed(self) -> Iterator[str]:
+        for each in self.ledger.attempts.values():
+            if each.end.value == "committed":
+                yield each.transactional_id
+
+
+def _text(value: object) -> str:
+    assert isinstance(value, (bytes, bytearray, memoryview))
+    return bytes(value).decode()
+
+
+@contextmanager
+def few_epochs(applies: bool) -> Iterator[None]:
+    """Let producer ids be used up within a run."""
+    with ExitStack() as patched:
+        if applies:
+            for module in (state, ending):
+                patched.enter_context(patch.object(module, "EPOCH_MAX", FEW_EPOCHS))
+        yield
+
+
+def run_transactions(
+    seed: int,
+    *,
+    lates: float | None = None,
+    epochs: bool | None = None,
+    versions: tuple[int, ...] = (2, 2, 1),
+    expiration_ms: str | None = None,
+) -> Outcome:
+    """Run one seed; SimulationFailed when a promise is broken or nothing goes on. What is given is
+    not left to the seed."""
+    random = Random(seed)
+    is_short = random.random() < 0.3
+    with (
+        few_epochs(is_short if epochs is None else epochs),
+        Simulation(seed, draw_options(random)) as world,
+    ):
+        run = Run(world, random, expiration_ms)
+        run.versions = versions
+        run.lates = run.lates if lates is None else lates
+        run.prepare()
+        programs = run.start_clients()
+        world.run_for(random.uniform(0.5, 2.0))
+        storm = Storm(run.brokers, random, PLACES)
+        storm.blow()
+        run.brokers.await_up(within=LIVENESS_S)
+        run.brokers.await_in_sync(TOPIC, ALL, within=LIVENESS_S)
+        run.idles = 0.0
+        run.await_more()
+        run.is_ending = True
+        world.run_until(lambda: all(each.is_done for each in programs), within=LIVENESS_S)
+        await_stable(run)
+        run.brokers.run(run.audit, "auditor", within=LIVENESS_S)
+        check_metadata(run.brokers)
+        assert not run.brokers.failures, run.brokers.failures
+        counts = storm.counts + run.ledger.counts
+        counts["virtual seconds"] = round(world.now)
+        return Outcome(world.fingerprint, counts)
+
+
+def await_stable(run: Run) -> None:
+    """No transaction stays open when its clients have gone."""
+    _await(run, run.is_stable, Promise.STABLE_ENDS)
+
+
+def _await(run: Run, is_so: Callable[[], bool], promise: Promise) -> None:
+    """Let time pass until it is so; after too long the promise is broken."""
+    deadline = run.world.now + PATIENCE_S
+    run.world.run_until(lambda: is_so() or run.world.now > deadline, within=2 * PATIENCE_S)
+
+    async def judge(runtime: Runtime) -> None:
+        demand(is_so(), promise)
+
+    run.brokers.run(judge, promise.name.lower())

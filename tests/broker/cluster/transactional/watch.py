@@ -1,0 +1,169 @@
+"""What must hold of transactions in a cluster after every event; if not, a `BrokenPromise`.
+
+The watch folds what is committed of each partition, as any leader has it, and what each loaded
+shard of the coordinator has written. Its cost is in proportion to what is new.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
+
+from moldau.broker.coordinator.batches import Stored, decode_piece
+from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.coordinator.transaction.state import NO_EPOCH, Transaction
+from moldau.broker.log.log import PartitionLog
+from moldau.broker.server import Broker
+from moldau.protocol.schemas.coordinator_log import TRANSACTION_LOG
+from moldau.protocol.schemas.transaction_log import TransactionLogKey, TransactionLogValue
+from moldau.records import ControlType, control_records
+from tests.broker.cluster.transactional.ledger import Place, Promise
+from tests.broker.cluster.transactional.writers import PARTITIONS, TOPIC
+from tests.broker.cluster.world import SimulatedBrokers
+from tests.broker.simulation.promises import demand
+
+NOTHING = -1
+
+
+class Open(NamedTuple):
+    """A transaction in one partition that has no marker yet."""
+
+    epoch: int
+    first_offset: int
+
+
+@dataclass(slots=True)
+class Fold:
+    """The committed part of one partition."""
+
+    end: int = 0
+    opened: dict[int, Open] = field(default_factory=dict)
+    """By producer id."""
+    epochs: dict[int, int] = field(default_factory=dict)
+    """The highest epoch of any marker, by producer id."""
+
+    @property
+    def stable(self) -> int:
+        """No reader of committed records gets further."""
+        return min((each.first_offset for each in self.opened.values()), default=self.end)
+
+
+@dataclass(slots=True)
+class Shard:
+    """What the log of one loaded shard says."""
+
+    log: PartitionLog
+    truncations: int
+    end: int
+    known: dict[str, Transaction] = field(default_factory=dict)
+
+
+class TransactionWatch:
+    """See the module."""
+
+    def __init__(self, brokers: SimulatedBrokers) -> None:
+        self._brokers = brokers
+        self._folds: dict[Place, Fold] = {(TOPIC, index): Fold() for index in range(PARTITIONS)}
+        self._shards: dict[tuple[int, int], Shard] = {}
+        self._decisions: dict[tuple[int, int], bool] = {}
+        """By producer id and the epoch of the marker."""
+
+    def begin(self) -> None:
+        """Look after every event from now on."""
+        self._brokers.world.add_invariant(self.look)
+
+    def look(self) -> None:
+        """Look at everything that changed."""
+        for number, broker in self._brokers.running.items():
+            self._look_at_partitions(broker)
+            self._look_at_shards(number, broker)
+
+    def check_read(self, place: Place, offset: int) -> None:
+        """A reader of committed records was given this offset."""
+        stable = self._folds[place].stable
+        demand(offset < stable, Promise.BELOW_STABLE, partition=place, offset=offset, end=stable)
+
+    # Partitions.
+
+    def _look_at_partitions(self, broker: Broker) -> None:
+        hosted = broker.node.replicas._hosted
+        for place, fold in self._folds.items():
+            partition = hosted.get(place)
+            if partition is None or not partition.is_leader or partition.log.failure is not None:
+                continue
+            mark = partition.high_watermark
+            if mark > fold.end:
+                self._read_on(place, fold, partition.log, mark)
+            if mark == fold.end:
+                stable = partition.last_stable_offset
+                facts = {"partition": place, "stable": stable, "known": fold.stable}
+                demand(stable <= fold.stable, Promise.BELOW_STABLE, **facts)
+
+    def _read_on(self, place: Place, fold: Fold, log: PartitionLog, mark: int) -> None:
+        for batch in log.batches(fold.end):
+            header = batch.header
+            if header.base_offset >= mark:
+                break
+            fold.end = header.next_offset
+            if not header.is_transactional:
+                continue
+            of, epoch = header.producer_id, header.producer_epoch
+            facts = {"partition": place, "producer": of, "epoch": epoch}
+            last = fold.epochs.get(of, NOTHING)
+            demand(epoch >= last, Promise.MARKER_FENCES, **facts, marker=last)
+            if not header.is_control:
+                opened = fold.opened.setdefault(of, Open(epoch, header.base_offset))
+                demand(opened.epoch == epoch, Promise.MARKER_FENCES, **facts, opened=opened)
+                continue
+            fold.epochs[of] = epoch
+            opened_here = fold.opened.pop(of, None)
+            is_commit = control_records(batch)[0].type == ControlType.COMMIT
+            if opened_here is not None and epoch > opened_here.epoch:
+                first = self._decisions.setdefault((of, epoch), is_commit)
+                demand(first == is_commit, Promise.ONE_DECISION, **facts, is_commit=is_commit)
+
+    # The coordinator.
+
+    def _look_at_shards(self, number: int, broker: Broker) -> None:
+        coordinator = broker.node.coordinators.of(KeyType.TRANSACTION)
+        for index, shard in coordinator.loaded():
+            partition = broker.node.replicas._hosted.get((coordinator.kind.topic, index))
+            if partition is None or not partition.is_leader or partition.log.failure is not None:
+                continue
+            log, key = partition.log, (number, index)
+            known = self._shards.get(key)
+            if known is None or (known.log, known.truncations) != (log, log.truncation_count):
+                start = log.log_start_offset
+                known = self._shards[key] = Shard(log, log.truncation_count, start)
+            if known.end == log.log_end_offset:
+                continue
+            for stored in _entries(log, known.end):
+                self._replay(known.known, stored)
+            known.end = log.log_end_offset
+            found = {each.transactional_id: replace(each, last_epoch=NO_EPOCH) for each in shard}
+            demand(
+                found == known.known,
+                Promise.REPLAYED,
+                broker=number,
+                shard=index,
+                found=found,
+                log=known.known,
+            )
+
+    def _replay(self, known: dict[str, Transaction], stored: Stored) -> None:
+        assert isinstance(stored.key, TransactionLogKey)
+        name, value = stored.key.transactional_id, stored.value
+        assert value is None or isinstance(value, TransactionLogValue)
+        read = None if value is None else Transaction.of_value(name, value)
+        if read is None:
+            known.pop(name, None)
+        else:
+            known[name] = read
+
+
+def _entries(log: PartitionLog, offset: int) -> Iterator[Stored]:
+    for batch in log.batches(offset):
+        for entry in decode_piece(TRANSACTION_LOG, batch.data, offset).entries:
+            if isinstance(entry, Stored):
+                yield entry
