@@ -28,6 +28,11 @@ if TYPE_CHECKING:
     from moldau.client.admin.partitions import EligibleReplicas, Reassignment
     from moldau.client.admin.progress import GroupProgress, PartitionProgress
     from moldau.client.admin.topics import CreatedTopic, NewTopic
+    from moldau.client.admin.transactions import (
+        ListedTransaction,
+        TransactionAdmin,
+        TransactionDescription,
+    )
     from moldau.client.consumer.columns import BinaryColumn, HeadersColumn, PartitionColumns
     from moldau.client.consumer.consumer import Consumer
     from moldau.client.consumer.interceptors import ConsumerInterceptor
@@ -90,6 +95,7 @@ _MODULES = {
     "admin.partitions": "EligibleReplicas Reassignment",
     "admin.progress": "GroupProgress PartitionProgress",
     "admin.topics": "CreatedTopic NewTopic",
+    "admin.transactions": "ListedTransaction TransactionAdmin TransactionDescription",
     "consumer.columns": "BinaryColumn HeadersColumn PartitionColumns",
     "consumer.consumer": "Consumer",
     "consumer.interceptors": "ConsumerInterceptor",
@@ -159,6 +165,7 @@ __all__ = [
     "K",
     "KafkaError",
     "ListedGroup",
+    "ListedTransaction",
     "LogDir",
     "LogDirReplica",
     "MemberDescription",
@@ -194,6 +201,8 @@ __all__ = [
     "Topic",
     "TopicPartition",
     "Tracing",
+    "TransactionAdmin",
+    "TransactionDescription",
     "TransactionError",
     "V",
     "WrongLoop",

@@ -207,7 +207,10 @@ def _home(name: str, module: ModuleType) -> str | None:
     return module.__name__ if name in vars(module) else None
 
 
-_OWN = {"Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer"}
+_OWN = {
+    *("Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer"),
+    "TransactionAdmin",
+}
 
 
 def names_path() -> Path:

@@ -110,6 +110,8 @@ class ActiveProducer:
     last_sequence: int
     last_timestamp_ms: int
     transaction_start_offset: int
+    coordinator_epoch: int = -1
+    """Of the coordinator that wrote its last marker there; -1 if there was none."""
 
 
 class Brokers:
@@ -276,6 +278,7 @@ class Brokers:
                     each.last_sequence,
                     each.last_timestamp,
                     each.current_txn_start_offset,
+                    each.coordinator_epoch,
                 )
                 for each in found.active_producers
             ]

@@ -50,6 +50,7 @@ if TYPE_CHECKING:
         K,
         KafkaError,
         ListedGroup,
+        ListedTransaction,
         LogDir,
         LogDirReplica,
         MemberDescription,
@@ -84,6 +85,7 @@ if TYPE_CHECKING:
         Topic,
         TopicPartition,
         Tracing,
+        TransactionDescription,
         TransactionError,
         V,
         WrongLoop,
@@ -97,6 +99,7 @@ if TYPE_CHECKING:
     from moldau.client.sync.group_member import GroupMember
     from moldau.client.sync.producer import Producer
     from moldau.client.sync.schema_registry import SchemaRegistry
+    from moldau.client.sync.transactions import TransactionAdmin
     from moldau.runtime.loop_thread import WrongThread
 
 _HOMES = {
@@ -108,6 +111,7 @@ _HOMES = {
     "GroupMember": "moldau.client.sync.group_member",
     "Producer": "moldau.client.sync.producer",
     "SchemaRegistry": "moldau.client.sync.schema_registry",
+    "TransactionAdmin": "moldau.client.sync.transactions",
     "WrongProcess": "moldau.client.sync.client",
     "WrongThread": "moldau.runtime.loop_thread",
 }
@@ -153,6 +157,7 @@ __all__ = [
     "K",
     "KafkaError",
     "ListedGroup",
+    "ListedTransaction",
     "LogDir",
     "LogDirReplica",
     "MemberDescription",
@@ -189,6 +194,8 @@ __all__ = [
     "Topic",
     "TopicPartition",
     "Tracing",
+    "TransactionAdmin",
+    "TransactionDescription",
     "TransactionError",
     "V",
     "WrongLoop",

@@ -7,21 +7,13 @@ that is renamed fails here and not silently.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager
 from functools import partial
-from typing import Any
 from unittest.mock import patch
 
-from moldau.broker.api import write_txn_markers
-from moldau.broker.coordinator.group.groups import Groups
-from moldau.broker.coordinator.outcome import NOTHING, Outcome
-from moldau.broker.coordinator.transaction import ending, transactions
-from moldau.broker.coordinator.transaction.state import State, Transaction
-from moldau.broker.coordinator.transaction.transactions import Transactions
+from moldau.broker.coordinator.transaction import ending
+from moldau.broker.coordinator.transaction.state import Transaction
 from moldau.broker.log.log import PartitionLog
-from moldau.broker.log.marker import Marker
-from moldau.broker.log.producer_state import ProducerStateEntry
 from tests.broker.cluster.transactional.ledger import Promise
 from tests.broker.cluster.transactional.storm import run_transactions
 from tests.broker.simulation.search import Hunt, Mutant
@@ -39,20 +31,6 @@ def forgets_the_next_id() -> AbstractContextManager[object]:
     )
 
 
-@contextmanager
-def bumps_the_epoch_twice() -> Iterator[None]:
-    """KAFKA-19367: an abort that the client did not ask for bumps the epoch by two."""
-    moved = Transaction.moved
-
-    def more(self: Transaction, state: State, now_ms: int, **fields: Any) -> Transaction:
-        if state is State.PREPARE_ABORT and "last_epoch" in fields and fields["last_epoch"] == -1:
-            fields["producer_epoch"] += 1
-        return moved(self, state, now_ms, **fields)
-
-    with patch.object(Transaction, "moved", more):
-        yield
-
-
 def reads_open_transactions() -> AbstractContextManager[object]:
     """Readers of committed records get everything below the high watermark."""
     return patch.object(
@@ -60,62 +38,9 @@ def reads_open_transactions() -> AbstractContextManager[object]:
     )
 
 
-@contextmanager
-def writes_no_markers_after_a_move() -> Iterator[None]:
-    """A coordinator that loads a transaction that ends leaves its markers to the one before."""
-    settle = Transactions.settle
-
-    def without(self: Transactions, now_ms: int) -> Outcome | None:
-        return NOTHING if settle(self, now_ms) is not None else None
-
-    with patch.object(Transactions, "settle", without):
-        yield
-
-
-@contextmanager
-def tears_transactions() -> Iterator[None]:
-    """The second partition of a transaction gets the other marker."""
-    write = write_txn_markers.write_marker
-
-    def torn(node: Any, topic: str, index: int, marker: Marker, on_written: Any) -> None:
-        if topic == "t" and index == 1:
-            marker = marker._replace(is_commit=not marker.is_commit)
-        write(node, topic, index, marker, on_written)
-
-    with patch.object(write_txn_markers, "write_marker", torn):
-        yield
-
-
-@contextmanager
-def keeps_offsets_of_aborted_transactions() -> Iterator[None]:
-    """A group's offsets count although their transaction was aborted."""
-    replay_end = Groups.replay_end
-
-    def committed(self: Groups, producer_id: int, *, is_commit: bool) -> None:
-        replay_end(self, producer_id, is_commit=True)
-
-    with patch.object(Groups, "replay_end", committed):
-        yield
-
-
-def expires_open_transactions() -> AbstractContextManager[object]:
-    """A partition forgets a producer that is idle, with its open transaction."""
-
-    def is_expired(self: ProducerStateEntry, now_ms: int, expiration_ms: int) -> bool:
-        return now_ms - self.last_timestamp >= expiration_ms
-
-    return patch.object(ProducerStateEntry, "is_expired", is_expired)
-
-
-def never_aborts_overdue_transactions() -> AbstractContextManager[object]:
-    """A transaction whose client has gone stays open."""
-    return patch.object(transactions.Transactions, "_is_overdue", lambda *_: False)
-
-
 late = partial(run_transactions, lates=0.6, versions=(2,))
 few = partial(run_transactions, epochs=True, versions=(2,))
 plain = partial(run_transactions, versions=(2,))
-expiring = partial(run_transactions, versions=(2,), expiration_ms="500")
 
 MUTANTS: dict[Mutant, Hunt] = {
     ends_a_later_transaction: Hunt(
@@ -126,14 +51,6 @@ MUTANTS: dict[Mutant, Hunt] = {
     forgets_the_next_id: Hunt(
         range(1, 6), {Promise.EPOCH_OF_CLIENT, Promise.STABLE_ENDS, Promise.WRITERS_GO_ON}, few
     ),
-    bumps_the_epoch_twice: Hunt(range(1, 8), {Promise.EPOCH_OF_CLIENT}, few),
     reads_open_transactions: Hunt(range(1, 4), {Promise.BELOW_STABLE}, plain),
-    writes_no_markers_after_a_move: Hunt(range(1, 8), {Promise.STABLE_ENDS}, plain),
-    tears_transactions: Hunt(range(1, 4), {Promise.ONE_DECISION, Promise.NO_ABORTED_READ}, plain),
-    keeps_offsets_of_aborted_transactions: Hunt(range(1, 6), {Promise.OFFSET_OF_COMMITTED}, plain),
-    expires_open_transactions: Hunt(
-        range(1, 8), {Promise.BELOW_STABLE, Promise.NO_ABORTED_READ}, expiring
-    ),
-    never_aborts_overdue_transactions: Hunt(range(1, 8), {Promise.STABLE_ENDS}, plain),
 }
 """Each with seeds that are several times what it took."""

@@ -1,0 +1,110 @@
+"""The open transactions of partitions, with what their coordinators know of them.
+
+A transaction hangs in a partition if it is open there, its coordinator does not count it as open
+there, and nothing was written for longer than any transaction may be open. A younger one may be on
+its way: the coordinator's answer and that of the partition are not of the same moment.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from moldau.errors.codes import KafkaError
+
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from moldau.client import (
+        ActiveProducer,
+        Admin,
+        TopicPartition,
+        TransactionAdmin,
+        TransactionDescription,
+    )
+
+DONE = frozenset(("Empty", "CompleteCommit", "CompleteAbort"))
+
+
+@dataclass(frozen=True, slots=True)
+class OpenTransaction:
+    """A transaction that is open in one partition."""
+
+    where: TopicPartition
+    producer: ActiveProducer
+    end_offset: int
+    """The high watermark of the partition."""
+    holder: TransactionDescription | None
+    """What the coordinator of its producer id says; None if none knows that producer id."""
+
+    @property
+    def behind(self) -> int:
+        """The number of offsets that readers of committed records cannot reach."""
+        return max(self.end_offset - self.producer.transaction_start_offset, 0)
+
+    def age_ms(self, now_ms: int) -> int:
+        """How long ago it began, or, if no coordinator knows it, was written last."""
+        began_ms = self.producer.last_timestamp_ms
+        if self.is_known and self.holder is not None and self.holder.started_ms > 0:
+            began_ms = self.holder.started_ms
+        return max(now_ms - began_ms, 0)
+
+    @property
+    def is_known(self) -> bool:
+        """Whether its coordinator counts it as open in this partition."""
+        return (
+            self.holder is not None
+            and self.holder.state not in DONE
+            and self.where in self.holder.partitions
+        )
+
+    def hangs(self, now_ms: int, longest_ms: int) -> bool:
+        """Whether nothing will end it."""
+        return not self.is_known and now_ms - self.producer.last_timestamp_ms >= longest_ms
+
+
+@dataclass(frozen=True, slots=True)
+class Survey:
+    """The open transactions of some partitions, and the partitions that could not be asked."""
+
+    found: Sequence[OpenTransaction]
+    failed: dict[TopicPartition, KafkaError]
+
+
+async def open_transactions(admin: Admin, topics: Collection[str]) -> Survey:
+    """Find the open transactions of these topics, or of all topics, internal ones too."""
+    from moldau.client import LATEST, TransactionAdmin
+
+    transactions = TransactionAdmin(admin)
+    if not topics:
+        topics = [each.name for each in await admin.list_topics(internal=True)]
+    asked = await transactions.producers(await admin.partitions(*topics) if topics else [])
+    failed = {where: each for where, each in asked.items() if isinstance(each, KafkaError)}
+    opened = [
+        (where, producer)
+        for where, producers in asked.items()
+        if not isinstance(producers, KafkaError)
+        for producer in producers
+        if producer.transaction_start_offset >= 0
+    ]
+    if not opened:
+        return Survey((), failed)
+    holders = await _holders(transactions, {producer.producer_id for _, producer in opened})
+    ends = await admin.list_offsets({where: LATEST for where, _ in opened})
+    found = [
+        OpenTransaction(where, producer, ends[where].offset, holders.get(producer.producer_id))
+        for where, producer in opened
+    ]
+    return Survey(sorted(found, key=lambda each: each.behind, reverse=True), failed)
+
+
+async def _holders(
+    transactions: TransactionAdmin, producer_ids: Collection[int]
+) -> dict[int, TransactionDescription]:
+    """Return the descriptions of the transactional ids of these producers, by producer id."""
+    listed = await transactions.list_all(producer_ids=sorted(producer_ids))
+    described = await transactions.describe({each.transactional_id for each in listed})
+    by_id = {each.transactional_id: each.producer_id for each in listed}
+    return {
+        by_id[name]: each for name, each in described.items() if not isinstance(each, KafkaError)
+    }
