@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import TYPE_CHECKING
 
+from moldau.broker.api.acls import check_has_rules
 from moldau.broker.decision.authorizer import CLUSTER_NAME, allowed_by, check_cluster
 from moldau.protocol.acl_operations import AclResource
 
@@ -70,11 +71,11 @@ def checked(row: Api) -> Handler:
 
 def check_decision(request: type[Message], authorizer: Authorizer, context: RequestContext) -> None:
     """Check a request at the controller. Raise KafkaError if its client lacks a right on the
-    cluster."""
-    if authorizer.allows_all:
-        return
-    key = request.spec.key
-    assert key is not None
-    right = row_of(key).cluster_right
-    if right is not None:
-        check_cluster(authorizer, context, right)
+    cluster, or if it is about rules and the authorizer has none."""
+    if not authorizer.allows_all:
+        key = request.spec.key
+        assert key is not None
+        right = row_of(key).cluster_right
+        if right is not None:
+            check_cluster(authorizer, context, right)
+    check_has_rules(authorizer, request)

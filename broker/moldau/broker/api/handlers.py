@@ -42,6 +42,7 @@ from moldau.broker.api import (
 )
 from moldau.broker.api.forwarding import to_controller
 from moldau.broker.api.row import BOTH, CONTROLLER, Api, Refuse
+from moldau.broker.controller.acl_changes import refuse_creation, refuse_deletion
 from moldau.broker.controller.scram_changes import refuse_scram
 from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -139,9 +140,9 @@ APIS: Final[Mapping[int, Api]] = {
         *(TRANSACTIONAL_ID, WRITE),
         also=(Right(GROUP, READ), Right(TOPIC, READ)),
     ),
-    29: Api.of_off(acls.DISABLED, (CLUSTER, DESCRIBE), BOTH),
-    30: Api.of_off(acls.DISABLED, (CLUSTER, ALTER), BOTH, acls.refuse_creation),
-    31: Api.of_off(acls.DISABLED, (CLUSTER, ALTER), BOTH, acls.refuse_deletion),
+    29: Api(acls.serve_describe, CLUSTER, DESCRIBE, BOTH),
+    30: _decided(CLUSTER, ALTER, refuse_creation),
+    31: _decided(CLUSTER, ALTER, refuse_deletion),
     32: Api(
         describe_configs.serve,
         *(TOPIC, DESCRIBE_CONFIGS, BOTH),

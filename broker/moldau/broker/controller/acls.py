@@ -1,13 +1,14 @@
-"""Access control rules: the fold of their records. No request changes them yet.
+"""Access control rules: the fold of their records.
 
-Invariant: each rule has its own id, by which it is removed.
+Invariant: each rule has its own id, by which it is removed. `index` has the same rules.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import NamedTuple
 
+from moldau.broker.security.access.index import AclIndex
+from moldau.broker.security.access.rule import Acl
 from moldau.errors import CorruptLog
 from moldau.ids import Uuid
 from moldau.protocol.declare import MetadataRecord
@@ -17,27 +18,16 @@ from moldau.protocol.schemas.metadata_log import (
 )
 
 
-class Acl(NamedTuple):
-    """One rule: it allows or denies a principal an operation on resources, from a host."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
-
-
 class Acls:
-    """Rules by id."""
+    """Rules by id, and by what they are about."""
 
     RECORDS = (AccessControlEntryRecord, RemoveAccessControlEntryRecord)
 
-    __slots__ = ("by_id",)
+    __slots__ = ("by_id", "index")
 
     def __init__(self) -> None:
         self.by_id: dict[Uuid, Acl] = {}
+        self.index = AclIndex()
 
     def __eq__(self, other: object) -> bool:
         return self.by_id == other.by_id if isinstance(other, Acls) else NotImplemented
@@ -47,7 +37,10 @@ class Acls:
     def replay(self, record: MetadataRecord) -> None:
         """Apply one record of this family."""
         if isinstance(record, AccessControlEntryRecord):
-            self.by_id[record.id] = Acl(
+            before = self.by_id.get(record.id)
+            if before is not None:
+                self.index.remove(before)
+            acl = self.by_id[record.id] = Acl(
                 record.resource_type,
                 record.resource_name,
                 record.pattern_type,
@@ -56,10 +49,13 @@ class Acls:
                 record.operation,
                 record.permission_type,
             )
+            self.index.add(acl)
             return
         assert isinstance(record, RemoveAccessControlEntryRecord)
-        if self.by_id.pop(record.id, None) is None:
+        gone = self.by_id.pop(record.id, None)
+        if gone is None:
             raise CorruptLog("removal of a rule that does not exist", id=record.id.hex())
+        self.index.remove(gone)
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
         """Yield the records of this family for a snapshot, with the current state."""

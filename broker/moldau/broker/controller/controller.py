@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any, Final, TypeAlias
 
-from moldau.broker.controller import config_changes, registration, topic_deletion
+from moldau.broker.controller import acl_changes, config_changes, registration, topic_deletion
 from moldau.broker.controller.directory_assignment import assign_replicas_to_dirs
 from moldau.broker.controller.elections import elect_leaders
 from moldau.broker.controller.feature_updates import Asked, update_features
@@ -40,9 +40,12 @@ from moldau.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDir
 from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest
 from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest
+from moldau.protocol.messages.create_acls import CreateAclsRequest
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest
 from moldau.protocol.messages.create_topics import CreateTopicsRequest
+from moldau.protocol.messages.delete_acls import DeleteAclsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
+from moldau.protocol.messages.describe_acls import DescribeAclsRequest
 from moldau.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
@@ -150,6 +153,13 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ),
     ListConfigResourcesRequest: lambda at, request, context, _: Outcome(
         (), config_changes.list_config_resources(at.image, request, context.version)
+    ),
+    CreateAclsRequest: lambda at, request, _, inputs: acl_changes.create_acls(
+        at.image, request, inputs
+    ),
+    DeleteAclsRequest: lambda at, request, _, __: acl_changes.delete_acls(at.image, request),
+    DescribeAclsRequest: lambda at, request, _, __: Outcome(
+        (), acl_changes.describe_acls(at.image, request)
     ),
     AlterUserScramCredentialsRequest: lambda at, request, _, __: alter_scram(at.image, request),
     DescribeUserScramCredentialsRequest: lambda at, request, _, __: Outcome(

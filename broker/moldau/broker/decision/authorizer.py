@@ -48,10 +48,19 @@ class Authorizer(Protocol):
         """Whether every client may do everything, so that it need not be asked."""
         ...
 
+    @property
+    def uses_rules(self) -> bool:
+        """Whether it decides by the rules in the metadata log, so that clients may change them."""
+        ...
+
     def allowed(
         self, context: RequestContext, right: Right, names: Collection[str]
     ) -> Collection[str]:
         """Return those of `names` on which the client has the right."""
+        ...
+
+    def allowed_on_some(self, context: RequestContext, right: Right) -> bool:
+        """Whether the client has the right on some resource, whatever its name."""
         ...
 
 
@@ -59,11 +68,15 @@ class AllowAll:
     """The authorizer of a cluster without rights. Satisfies `Authorizer`."""
 
     allows_all: Final = True
+    uses_rules: Final = False
 
     def allowed(
         self, context: RequestContext, right: Right, names: Collection[str]
     ) -> Collection[str]:
         return names
+
+    def allowed_on_some(self, context: RequestContext, right: Right) -> bool:
+        return True
 
 
 ALLOW_ALL: Final = AllowAll()

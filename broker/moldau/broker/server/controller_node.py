@@ -23,6 +23,7 @@ from moldau.broker.decision.context import of_node
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
 from moldau.broker.network import NetworkMetrics, SocketServer
+from moldau.broker.server.authorization import authorizer_of, note_ready
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.controller_service import ControllerService
@@ -125,6 +126,7 @@ class ControllerNode:
         missing = unbuilt(self._settings)
         if missing:
             raise ConfigError("; ".join(missing))
+        authorizer = authorizer_of(self._settings, lambda: self._publisher.image)
         cluster_id = cluster_of(self._runtime.files, self._settings)
         self._take_directories(cluster_id)
         metadata = places_of(self._settings).metadata
@@ -141,10 +143,12 @@ class ControllerNode:
             ),
             self._log,
         )
+        controller.authorizer = authorizer
         controller.open()
         await self._listen(controller, host_name)
         controller.live()
         await self._caught_up(controller)
+        note_ready(authorizer)
         self._lifecycle = Lifecycle(self._identity(cluster_id, host_name))
         self._living = self._runtime.spawn(self._live(), name="controller-life")
         self._log.info("controller is up", cluster=cluster_id)

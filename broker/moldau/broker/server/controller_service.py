@@ -62,7 +62,7 @@ _RAFT: Final = (52, 53, 54)
 _ENVELOPE: Final = 58
 _FETCH_SNAPSHOT: Final = 59
 _DESCRIBE_CLUSTER: Final = 60
-_REFUSED_RIGHTS: Final = frozenset(REFUSALS.values())
+_REFUSED_RIGHTS: Final = frozenset((*REFUSALS.values(), ErrorCode.SECURITY_DISABLED))
 """Errors of the original client. Those of the broker that forwarded are the envelope's own."""
 
 

@@ -39,6 +39,7 @@ from moldau.broker.network import NetworkMetrics, SocketServer
 from moldau.broker.replication import metrics as replica_metrics
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
+from moldau.broker.server.authorization import authorizer_of, note_ready
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.coordinators import coordinators_of
@@ -180,11 +181,14 @@ class Broker:
 
     async def _start(self, host_name: str) -> None:
         self._refuse_unbuilt(self._settings)
+        authorizer = authorizer_of(self._settings, lambda: self._publisher.image)
         cluster_id = cluster_of(self._runtime.files, self._settings)
         directories = self._take_directories(cluster_id)
         controller = self._open_controller(cluster_id)
+        controller.authorizer = authorizer
         if not controller.is_alone:
             await self._join_quorum(controller)
+        note_ready(authorizer)
         self._check_stored()
         await self._load(directories)
         node = self._make_node(cluster_id, directories, controller)
@@ -371,6 +375,7 @@ class Broker:
             metrics=self._registry,
             make_coordinators=coordinators_of,
             kraft_version=controller.quorum.voters.kraft_version,
+            authorizer=controller.authorizer,
             loggers=self._loggers,
         )
         return node

@@ -68,10 +68,12 @@ NOUNS = (
 LISTENER_PREFIX = "listener.name."
 _OPEN_PREFIXES = (
     LISTENER_PREFIX,
+    "allow.everyone.if.no.acl.found",
     "config.providers.",
     "metrics.context.",
     "rlmm.config.",
     "rsm.config.",
+    "super.users",
 )
 
 # Rows of Kafka's own tests and experiments: DescribeConfigs shows them only if they are given.

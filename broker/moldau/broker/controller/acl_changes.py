@@ -1,0 +1,167 @@
+"""CreateAcls, DeleteAcls and DescribeAcls: rules in the metadata log.
+
+Invariants: the same rule is stored once, however often it is created. Each rule of a request
+succeeds or fails on its own; their records enter the log together. A filter removes the rules that
+exist when the request is decided, and nothing that the same request adds.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.controller.outcome import Outcome, check_record_count
+from moldau.broker.decision.authorizer import CLUSTER_NAME
+from moldau.broker.security.access.rule import Acl, AclFilter, PatternType, Permission
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import new_uuid
+from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.messages.create_acls import (
+    AclCreation,
+    AclCreationResult,
+    CreateAclsRequest,
+    CreateAclsResponse,
+)
+from moldau.protocol.messages.delete_acls import (
+    DeleteAclsFilterResult,
+    DeleteAclsMatchingAcl,
+    DeleteAclsRequest,
+    DeleteAclsResponse,
+)
+from moldau.protocol.messages.describe_acls import (
+    AclDescription,
+    DescribeAclsRequest,
+    DescribeAclsResource,
+    DescribeAclsResponse,
+)
+from moldau.protocol.schemas.metadata_log import (
+    AccessControlEntryRecord,
+    RemoveAccessControlEntryRecord,
+)
+
+if TYPE_CHECKING:
+    from moldau.broker.controller.image import Image
+    from moldau.broker.controller.outcome import DecisionInputs
+    from moldau.ids import Uuid
+    from moldau.protocol.declare import MetadataRecord
+
+_DONE: Final = AclCreationResult(error_code=0, error_message=None)
+
+
+def create_acls(
+    image: Image, request: CreateAclsRequest, inputs: DecisionInputs
+) -> Outcome[CreateAclsResponse]:
+    """Add the rules that do not exist yet."""
+    index = image.acls.index
+    records: dict[Acl, MetadataRecord] = {}
+    results = []
+    for creation in request.creations:
+        try:
+            acl = _checked(creation)
+        except KafkaError as error:
+            results.append(AclCreationResult(error_code=error.code, error_message=error.reason))
+            continue
+        if acl not in records and not index.has(acl):
+            new_id = new_uuid(inputs.random)
+            records[acl] = AccessControlEntryRecord(id=new_id, **acl._asdict())
+        results.append(_DONE)
+    check_record_count(records)
+    return Outcome(tuple(records.values()), CreateAclsResponse(results=results))
+
+
+def refuse_creation(
+    message: CreateAclsRequest, version: int, error: KafkaError
+) -> CreateAclsResponse:
+    """Return the response for the case that no rule was added."""
+    result = AclCreationResult(error_code=error.code, error_message=error.reason)
+    return CreateAclsResponse(results=[result for _ in message.creations])
+
+
+def _checked(creation: AclCreation) -> Acl:
+    """Return the rule that is asked for. Raise INVALID_REQUEST if it cannot be stored."""
+    kind, pattern = AclResource(creation.resource_type), PatternType(creation.resource_pattern_type)
+    operation, permission = AclOperation(creation.operation), Permission(creation.permission_type)
+    name = creation.resource_name
+    if kind is AclResource.CLUSTER and name != CLUSTER_NAME:
+        raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
+    if not name:
+        raise _invalid("Invalid empty resource name")
+    if kind in (AclResource.UNKNOWN, AclResource.ANY):
+        raise _invalid(f"Invalid resourceType {kind.name}")
+    if pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
+        raise _invalid(f"Invalid patternType {pattern.name}")
+    if operation in (AclOperation.UNKNOWN, AclOperation.ANY):
+        raise _invalid(f"Invalid operation {operation.name}")
+    if permission not in (Permission.ALLOW, Permission.DENY):
+        raise _invalid(f"Invalid permissionType {permission.name}")
+    return Acl(kind, name, pattern, creation.principal, creation.host, operation, permission)
+
+
+def delete_acls(image: Image, request: DeleteAclsRequest) -> Outcome[DeleteAclsResponse]:
+    """Remove the rules that each filter selects."""
+    gone: dict[Uuid, MetadataRecord] = {}
+    results = []
+    for fields in request.filters:
+        selected = AclFilter.of(fields)
+        if selected.has_unknown_pattern or selected.has_unknown_entry:
+            what = "patternFilter" if selected.has_unknown_pattern else "entryFilter"
+            results.append(_refused(_invalid(f"Unknown {what}.")))
+            continue
+        found = [(acl_id, acl) for acl_id, acl in image.acls.by_id.items() if selected.matches(acl)]
+        gone.update((acl_id, RemoveAccessControlEntryRecord(id=acl_id)) for acl_id, _ in found)
+        matching = [
+            DeleteAclsMatchingAcl(error_code=0, error_message=None, **acl._asdict())
+            for _, acl in found
+        ]
+        results.append(
+            DeleteAclsFilterResult(error_code=0, error_message=None, matching_acls=matching)
+        )
+    check_record_count(gone)
+    return Outcome(tuple(gone.values()), DeleteAclsResponse(filter_results=results))
+
+
+def refuse_deletion(
+    message: DeleteAclsRequest, version: int, error: KafkaError
+) -> DeleteAclsResponse:
+    """Return the response for the case that no rule was removed."""
+    return DeleteAclsResponse(filter_results=[_refused(error) for _ in message.filters])
+
+
+def describe_acls(image: Image, request: DescribeAclsRequest) -> DescribeAclsResponse:
+    """Return the rules that the filter selects, by resource."""
+    selected = AclFilter.of(request)
+    found = (acl for acl in image.acls.by_id.values() if selected.matches(acl))
+    return DescribeAclsResponse(error_code=0, error_message=None, resources=_by_resource(found))
+
+
+def _by_resource(acls: Iterable[Acl]) -> list[DescribeAclsResource]:
+    resources: dict[tuple[int, str, int], DescribeAclsResource] = {}
+    for acl in acls:
+        key = (acl.resource_type, acl.resource_name, acl.pattern_type)
+        resource = resources.get(key)
+        if resource is None:
+            resource = resources[key] = DescribeAclsResource(
+                resource_type=acl.resource_type,
+                resource_name=acl.resource_name,
+                pattern_type=acl.pattern_type,
+                acls=[],
+            )
+        resource.acls.append(
+            AclDescription(
+                principal=acl.principal,
+                host=acl.host,
+                operation=acl.operation,
+                permission_type=acl.permission_type,
+            )
+        )
+    return list(resources.values())
+
+
+def _refused(error: KafkaError) -> DeleteAclsFilterResult:
+    return DeleteAclsFilterResult(
+        error_code=error.code, error_message=error.reason, matching_acls=[]
+    )
+
+
+def _invalid(reason: str) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_REQUEST, reason)
