@@ -46,21 +46,22 @@ def case(random: Random) -> dict[str, Any]:
     operations = random.sample(RULED, 5)
     asked = [each for each in operations if each is not AclOperation.ALL]
     asked += [AclOperation.DESCRIBE, AclOperation.DESCRIBE_CONFIGS]
+    unique = {
+        (
+            random.choice(kinds),
+            random.choice(NAMES),
+            random.choice((3, 3, 4)),
+            random.choice(PRINCIPALS),
+            random.choice(RULE_HOSTS),
+            random.choice(operations),
+            random.choice((2, 3, 3)),
+        ): None
+        for _ in range(random.choice((0, 1, 3, 10, 30)))
+    }
     return {
         "super": random.choice(["", "User:bob", " User:bob ; User:a:b;"]),
         "default": random.random() < 0.3,
-        "acls": [
-            [
-                random.choice(kinds),
-                random.choice(NAMES),
-                random.choice((3, 3, 4)),
-                random.choice(PRINCIPALS),
-                random.choice(RULE_HOSTS),
-                random.choice(operations),
-                random.choice((2, 3, 3)),
-            ]
-            for _ in range(random.choice((0, 1, 3, 10, 30)))
-        ],
+        "acls": [list(each) for each in unique],
         "asked": [
             [
                 random.choice(CLIENTS),

@@ -763,7 +763,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     OnPurpose(
         "ApiVersions leaves out the APIs of delegation tokens, share and streams groups, "
         "which later versions bring.",
-        "What is not served is not offered. SASL, ACLs and quotas are offered and refused, because "
+        "What is not served is not offered. SASL and quotas are offered and refused, because "
         "tools tell a broker's version by them.",
         _NOT_YET,
         cases=("administration/*", "frames/*", "recorded_*"),

@@ -67,6 +67,13 @@ def _is_met(component: ComponentData, name: str | None) -> bool:
     return name is None if component.match_type == _DEFAULT else True
 
 
+def refuse_describe(
+    message: DescribeClientQuotasRequest, version: int, error: KafkaError
+) -> DescribeClientQuotasResponse:
+    """Return the response for the case that nothing may be described."""
+    return DescribeClientQuotasResponse(error_code=error.code, error_message=None, entries=None)
+
+
 def refuse_change(
     message: AlterClientQuotasRequest, version: int, error: KafkaError
 ) -> AlterClientQuotasResponse:

@@ -34,6 +34,7 @@ from moldau.broker.api.refusal import (
     lead_of,
 )
 from moldau.broker.api.request import ApiRequest
+from moldau.broker.api.rights.fetch import GuardedReader
 from moldau.broker.replication.later_slice import LaterSlice
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.constructor import maker_of
@@ -72,7 +73,10 @@ def serve(node: Node, request: ApiRequest) -> None:
     """Handle a Fetch request; see the module."""
     message = cast(FetchRequest, request.decode())
     version = request.arrival.version
-    reader = FetchReader(node, message, version)
+    if node.authorizer.allows_all:
+        reader = FetchReader(node, message, version)
+    else:
+        reader = GuardedReader(node, message, request)
     now_ms = node.runtime.clock.monotonic_ns() // _NS_PER_MS
     try:
         context = node.fetch_sessions.begin(
@@ -340,9 +344,11 @@ class Fetch(DelayedAnswer):
         wanted.is_diverging = False
         refusal = self._reader.told(wanted, error)
         aborted: list[AbortedTransaction] | None = []
-        if refusal.code not in UNKNOWN_TOPICS:
+        is_patient = refusal.code in UNKNOWN_TOPICS
+        is_patient = is_patient or refusal.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        if not is_patient:
             self._is_urgent = True
-        if was_there or refusal.code not in UNKNOWN_TOPICS:
+        if was_there or not is_patient:
             aborted = None
         return PartitionData(
             partition_index=wanted.asked.partition,

@@ -12,13 +12,19 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING
 
 from moldau.broker.api.acls import check_has_rules
+from moldau.broker.api.rights.guard import Client, Guarded, GuardedRequest
+from moldau.broker.api.rights.table import DECISION_GUARDS, GUARDS
 from moldau.broker.decision.authorizer import CLUSTER_NAME, allowed_by, check_cluster
+from moldau.broker.decision.context import NODE
 from moldau.protocol.acl_operations import AclResource
+from moldau.protocol.declare import Response
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest, Handler
+    from moldau.broker.api.rights.guard import Guard
     from moldau.broker.api.row import Api
+    from moldau.broker.controller.image import Image
     from moldau.broker.decision.authorizer import Authorizer
     from moldau.broker.decision.context import RequestContext
     from moldau.protocol.declare import Request as Message
@@ -53,11 +59,14 @@ def may_on_cluster(node: Node, request: ApiRequest) -> bool:
     return is_allowed(node, request, AclResource.CLUSTER, CLUSTER_NAME)
 
 
-def checked(row: Api) -> Handler:
+def checked(row: Api, guard: Guard | None = None) -> Handler:
     """Return the handler of a row behind the gate. It is the handler itself where the gate has
-    nothing to check, so that a produce and a fetch pass it for nothing."""
+    nothing to check, so that a produce and a fetch pass it for nothing. `guard` takes out the parts
+    of the message that the client has no right to."""
     serve, right = row.serve, row.cluster_right
     assert serve is not None
+    if guard is not None:
+        return _guarded(serve, guard)
     if right is None or row.is_forwarded:
         return serve
 
@@ -67,6 +76,50 @@ def checked(row: Api) -> Handler:
         serve(node, request)
 
     return pass_gate
+
+
+def _guarded(serve: Handler, guard: Guard) -> Handler:
+    def pass_guard(node: Node, request: ApiRequest) -> None:
+        client = Client(node.authorizer, request.context, node.image)
+        message = request.decode()
+        found = guard(client, message, request.arrival.version)
+        if isinstance(found, Response):
+            request.answer(found)
+            return
+        serve(node, GuardedRequest(request, found or Guarded(message, _nothing)))
+
+    return pass_guard
+
+
+def guarded_request(authorizer: Authorizer, image: Image, request: ApiRequest) -> ApiRequest:
+    """Return the request without what its client has no right to, for an API whose guard refuses
+    only parts."""
+    if authorizer.allows_all:
+        return request
+    guard = GUARDS[request.arrival.key]
+    client, message = Client(authorizer, request.context, image), request.decode()
+    found = guard(client, message, request.arrival.version)
+    assert not isinstance(found, Response)
+    return GuardedRequest(request, found or Guarded(message, _nothing))
+
+
+def _nothing(response: Response) -> None:
+    """Leave the response as it is."""
+
+
+def guard_decision(
+    message: Message, authorizer: Authorizer, context: RequestContext, image: Image
+) -> Guarded | None:
+    """Return the message without what its client has no right to; None if it may be decided as it
+    is."""
+    key = type(message).spec.key
+    assert key is not None
+    guard = DECISION_GUARDS.get(key)
+    if guard is None or authorizer.allows_all or context.principal.type == NODE:
+        return None
+    found = guard(Client(authorizer, context, image), message, context.version)
+    assert not isinstance(found, Response), "a decision is refused in parts"
+    return found
 
 
 def check_decision(request: type[Message], authorizer: Authorizer, context: RequestContext) -> None:

@@ -171,7 +171,11 @@ APIS: Final[Mapping[int, Api]] = {
     45: _decided(CLUSTER, ALTER),
     46: _decided(CLUSTER, DESCRIBE),
     47: Api(offset_commit.serve_delete, GROUP, DELETE, also=(Right(TOPIC, READ),)),
-    48: Api(client_quotas.serve_describe, CLUSTER, DESCRIBE_CONFIGS),
+    48: Api(
+        client_quotas.serve_describe,
+        *(CLUSTER, DESCRIBE_CONFIGS),
+        refuse=client_quotas.refuse_describe,
+    ),
     49: Api.of_off(
         client_quotas.NOT_ENFORCED, (CLUSTER, ALTER_CONFIGS), BOTH, client_quotas.refuse_change
     ),

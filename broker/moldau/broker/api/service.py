@@ -6,8 +6,9 @@ Order of a request: the header is decoded -> context -> gate -> handler -> throt
 the row of the API (`row`): it checks a right on the cluster before the handler runs. Rights on the
 resources that the message names are checked by the handler, item by item (`gate.allowed`). For
 requests that are forwarded to the controller, the gate is on the controller's node, in the context
-of the original request. The throttle is the one place that sets `throttle_time_ms`, when a
-response leaves (`network.Request.answer`).
+of the original request. Guards (`rights`) take the parts out of a message that its client has no
+right to. The throttle is the one place that sets `throttle_time_ms`, when a response leaves
+(`network.Request.answer`).
 
 Invariants: an API is served exactly if it has a row that a broker offers. A handler that fails
 affects only its response or its connection, and the failure is logged.
@@ -27,6 +28,8 @@ from moldau.broker.api.gate import checked
 from moldau.broker.api.handlers import APIS
 from moldau.broker.api.node import Node
 from moldau.broker.api.request import ApiRequest, Peer, Throttle
+from moldau.broker.api.rights.guard import Guard
+from moldau.broker.api.rights.table import GUARDS
 from moldau.broker.api.row import Api
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -61,7 +64,8 @@ class BrokerService:
         self.throttle = throttle
         self._node = node
         self._apis = apis
-        self._handlers = {key: checked(apis[key]) for key in self.served}
+        guards: Mapping[int, Guard] = {} if node.authorizer.allows_all else GUARDS
+        self._handlers = {key: checked(apis[key], guards.get(key)) for key in self.served}
 
     def opened(self, connection: Peer) -> None:
         """Do nothing: nothing is known about a connection before its first request."""

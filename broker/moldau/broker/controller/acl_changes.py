@@ -131,7 +131,7 @@ def describe_acls(image: Image, request: DescribeAclsRequest) -> DescribeAclsRes
     """Return the rules that the filter selects, by resource."""
     selected = AclFilter.of(request)
     found = (acl for acl in image.acls.by_id.values() if selected.matches(acl))
-    return DescribeAclsResponse(error_code=0, error_message=None, resources=_by_resource(found))
+    return DescribeAclsResponse(error_code=0, error_message="", resources=_by_resource(found))
 
 
 def _by_resource(acls: Iterable[Acl]) -> list[DescribeAclsResource]:

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.decision.authorizer import ALLOW_ALL, Authorizer
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
-from moldau.broker.settings.security import authorizer_class_name
+from moldau.broker.settings.security import ALLOW_EVERYONE, SUPER_USERS, authorizer_class_name
 from moldau.errors import ConfigError
 from moldau.plugins import PluginError, installed_plugins
 
@@ -33,8 +33,6 @@ STANDARD: Final = frozenset(
         "standard",
     )
 )
-SUPER_USERS: Final = "super.users"
-ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
 
 
 def authorizer_of(settings: Settings, image: Callable[[], Image]) -> Authorizer:
@@ -58,7 +56,7 @@ def note_ready(authorizer: Authorizer) -> None:
 
 
 def super_users_of(text: str) -> tuple[str, ...]:
-    """Return the principals of `super.users`. Raise ConfigError for one that nobody can have."""
+    """Return the principals of `super.users`. Raise ConfigError for a text that is no principal."""
     names = tuple(each.strip() for each in text.split(";") if each.strip())
     for each in names:
         kind, colon, name = each.partition(":")

@@ -23,7 +23,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
-from moldau.broker.api.gate import check_decision
+from moldau.broker.api.gate import check_decision, guard_decision
 from moldau.broker.api.node import Undecided
 from moldau.broker.controller.metadata_batches import decode_records, snapshot_batches
 from moldau.broker.controller.shell import ActiveController, Observer, OnAnswer
@@ -92,6 +92,8 @@ class LocalController:
         self._active: ActiveController | None = None
         self._raft: RaftNode | None = None
         self._outside: Outside | None = None
+        self.image = audience.image
+        """Returns the published metadata."""
         self.authorizer: Authorizer = ALLOW_ALL
         """Knows the rights of clients whose requests are decided here."""
         self.is_broker_up = False
@@ -519,5 +521,15 @@ def decide(
         check_decision(type(request), controller.authorizer, context)
     except KafkaError as error:
         on_answer(error)
-    else:
+        return
+    guarded = guard_decision(request, controller.authorizer, context, controller.image())
+    if guarded is None:
         active.request(request, context, on_answer)
+        return
+
+    def finish(response: Response | KafkaError) -> None:
+        if not isinstance(response, KafkaError):
+            guarded.finish(response)
+        on_answer(response)
+
+    active.request(guarded.message, context, finish)

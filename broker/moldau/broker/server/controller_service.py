@@ -23,6 +23,7 @@ from moldau.broker.api.api_versions import finalized
 from moldau.broker.api.cluster import Controllers, answer_of_controllers
 from moldau.broker.api.describe_configs import answer as describe_configs
 from moldau.broker.api.forwarding import timeout_of
+from moldau.broker.api.gate import guarded_request
 from moldau.broker.api.handlers import APIS
 from moldau.broker.decision.authorizer import REFUSALS, check_cluster
 from moldau.broker.raft import wire
@@ -125,10 +126,9 @@ class ControllerService:
             elif key == _API_VERSIONS:
                 self._serve_versions(request)
             elif key == _DESCRIBE_CLUSTER:
-                self._serve_cluster(request)
+                self._serve_cluster(self._guarded(request))
             elif key == _DESCRIBE_CONFIGS:
-                message = cast(DescribeConfigsRequest, request.decode())
-                request.answer(describe_configs(self._config_view(), message))
+                self._serve_configs(self._guarded(request))
             elif key == _ENVELOPE:
                 request.keep()
                 self._serve_envelope(request)
@@ -157,6 +157,14 @@ class ControllerService:
             self._refuse(request, row.refusal(request.decode(), version, error))
             return False
         return True
+
+    def _guarded(self, request: ApiRequest) -> ApiRequest:
+        """Return the request without the parts that its client has no right to."""
+        return guarded_request(self._controller.authorizer, self._image(), request)
+
+    def _serve_configs(self, request: ApiRequest) -> None:
+        message = cast(DescribeConfigsRequest, request.decode())
+        request.answer(describe_configs(self._config_view(), message))
 
     def _refuse(self, request: ApiRequest, response: Response | None) -> None:
         if response is None:

@@ -13,6 +13,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.broker.settings import node
+from moldau.broker.settings.security import AUTHORIZER_SETTINGS, authorizer_class_name
 from moldau.broker.settings.unbuilt import UNBUILT
 from moldau.broker.settings.waiting import waits_for
 from moldau.config import Settings
@@ -119,6 +120,10 @@ def notices(settings: Settings) -> tuple[str, ...]:
     for name, given in settings.others.items():
         if name in FORGOTTEN:
             found.append(f"{name} has no effect any more: {FORGOTTEN[name]} ({given.source})")
+    for name in AUTHORIZER_SETTINGS:
+        if name in settings.others and not settings[authorizer_class_name]:
+            why = f"has no effect without {authorizer_class_name.name}"
+            found.append(f"{name} {why} ({settings.others[name].source})")
     interval_ms = settings[node.broker_heartbeat_interval_ms]
     session_ms = settings[node.broker_session_timeout_ms]
     if interval_ms * 2 > session_ms:

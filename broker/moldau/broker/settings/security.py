@@ -4,6 +4,11 @@ from __future__ import annotations
 
 from moldau.config import CLASS, LONG, PASSWORD, STRING, Importance, Setting, UpdateMode, at_least
 
+SUPER_USERS = "super.users"
+ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
+AUTHORIZER_SETTINGS = (SUPER_USERS, ALLOW_EVERYONE)
+"""Settings of the standard authorizer. They are no rows: in Kafka they belong to a plugin."""
+
 authorizer_class_name = Setting(
     "authorizer.class.name",
     STRING,
