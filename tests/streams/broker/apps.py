@@ -1,7 +1,7 @@
 """Apps on one broker, in this process: what goes in, and all that came out when nothing is left.
 
-Nothing is left when every input of every task is committed up to its end: outputs are acknowledged
-before offsets are committed, so the ends that are asked for afterwards include them.
+Nothing is left when every input of every task is read and committed up to its end: outputs are
+acknowledged before offsets are committed, so the ends that are asked for afterwards include them.
 """
 
 from __future__ import annotations
@@ -100,7 +100,11 @@ class RunningApp:
         self._state = state
         self._left = AsyncExitStack()
         self._workers: list[tuple[Worker, asyncio.Future[None], StateDirectory]] = []
-        self._consumer = Consumer(bootstrap_servers=broker.servers, runtime=broker.runtime)
+        self._consumer = Consumer(
+            bootstrap_servers=broker.servers,
+            isolation_level="read_committed",
+            runtime=broker.runtime,
+        )
         layout = assumed_layout(plan, {}, PARTITIONS)
         self._expected = {
             TopicPartition(topic, partition)
@@ -170,8 +174,11 @@ class RunningApp:
         async with asyncio.timeout(SETTLED_S):
             while not await self._is_settled():
                 await self._read(_LOOK_S, found)
-            ends = await self._consumer.end_offsets(self._consumer.assignment)
-            while any((self._consumer.position(where) or 0) < end for where, end in ends.items()):
+            wanted = dict.fromkeys(self._consumer.assignment, _LATEST)
+            ends = await self._broker.admin.list_offsets(wanted)
+            while any(
+                (self._consumer.position(where) or 0) < end.offset for where, end in ends.items()
+            ):
                 await self._read(_LOOK_S, found)
         return found
 
@@ -193,10 +200,20 @@ class RunningApp:
         tasks = [task for worker, _, _ in self._workers for task in worker.tasks.values()]
         if any(task.state is not TaskState.RUNNING or task.is_touched for task in tasks):
             return False
-        committed = {
-            where: task.committed.get(where.topic, 0) for task in tasks for where in task.inputs
-        }
-        if committed.keys() != self._expected:
+        if any(
+            task.committed.get(where.topic) != offset
+            for task in tasks
+            for where, offset in task.fetched.items()
+        ):
             return False
-        found = await self._broker.admin.list_offsets(dict.fromkeys(committed, _LATEST))
-        return all(found[where].offset == offset for where, offset in committed.items())
+        read = {
+            where: worker._door.consumer.position(where)
+            for worker, _, _ in self._workers
+            for task in worker.tasks.values()
+            for where in task.inputs
+        }
+        if read.keys() != self._expected:
+            return False
+        # The markers of transactions are read, too, and no task gets them.
+        found = await self._broker.admin.list_offsets(dict.fromkeys(read, _LATEST))
+        return all(found[where].offset == offset for where, offset in read.items())

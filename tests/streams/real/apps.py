@@ -92,6 +92,30 @@ customers = by_customer.table(f"{NAME}-customers", str, key=str)
     .to(f"{NAME}-out")
 )
 
+# Everything once: lines as they are, the count of each key in each window, and a foreign-key join.
+exact = Streams(NAME)
+_exact_lines = exact.stream(f"{NAME}-lines", str)
+_exact_lines.to(f"{NAME}-copied")
+(
+    _exact_lines.group_by(lambda line: line.split()[0])
+    .window(tumbling("10s", grace="1h"))
+    .count(name="counts")
+    .changes()
+    .map(lambda key, count: (f"{key.key} {key.start}", str(count)))
+    .to(f"{NAME}-out")
+)
+(
+    exact.table(f"{NAME}-orders", str, key=str)
+    .join(
+        exact.table(f"{NAME}-customers", str, key=str),
+        lambda order, customer: f"{order} {customer}",
+        on=lambda order: order.split()[0],
+        name="with-customer",
+    )
+    .changes()
+    .to(f"{NAME}-joined")
+)
+
 # `words` with another name of its store.
 renamed = Streams(NAME)
 (

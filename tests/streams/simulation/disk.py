@@ -62,6 +62,12 @@ class SimulatedDatabase:
     def backing(self, store: str) -> StagedBacking:
         return self._backings[store]
 
+    def committed(self, store: str) -> MemoryBacking:
+        found = MemoryBacking()
+        for commit in self._commits:
+            found.write(list(commit.rows.get(store, {}).items()))
+        return found
+
     def position(self, store: str) -> ChangelogPosition | None:
         return self._positions.get(store)
 

@@ -1,5 +1,7 @@
 """One world from one seed: a broker, three members of an app, a writer, and what torments them.
 
+`Run` is at-least-once, `ExactlyOnceRun` counts everything once.
+
 Safety: lines are written while members are killed, stopped, paused and cut off. Liveness: all is
 healed, everything is processed, and the members stop in order. Then each key has been counted at
 least as often as its lines were acknowledged, its largest number is the last one, and the store of
@@ -10,12 +12,20 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from functools import partial
 from random import Random
-from typing import Final
+from typing import Any, Final
 
-from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer
+from moldau.client import (
+    Admin,
+    Consumer,
+    Deliveries,
+    KafkaError,
+    NewTopic,
+    Producer,
+    TopicPartition,
+)
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 from moldau.runtime.simulated.node import Node
@@ -23,8 +33,17 @@ from moldau.runtime.simulated.trace import Fingerprint
 from moldau.streams import Streams
 from moldau.streams.plan.plan import Plan
 from moldau.streams.running import make_task, task_settings
+from moldau.streams.state.changes import Changes
+from moldau.streams.worker.committed import Committed
+from moldau.streams.worker.committer import Committer
+from moldau.streams.worker.exactly_once import ExactlyOnce
 from moldau.streams.worker.reports import Reports
-from moldau.streams.worker.settings import AppSettings, app_settings
+from moldau.streams.worker.settings import (
+    AT_LEAST_ONCE,
+    EXACTLY_ONCE,
+    AppSettings,
+    app_settings,
+)
 from moldau.streams.worker.shell import Worker
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import TaskState
@@ -49,20 +68,25 @@ BROKER: Final = {
     "group.min.session.timeout.ms": "100",
 }
 FAULTS: Final = ("kill", "kill", "pause", "isolate", "stop")
+COMMIT_STEPS: Final = ("log", "written", "offsets", "ending", "ended")
+"""Where a member is killed in a commit: before the step, and for "ended" before rows are stored."""
 
 
 def topology() -> Plan:
     app = Streams(APP)
-    keyed = app.stream("lines", str).group_by(lambda line: line.split()[0])
+    lines = app.stream("lines", str)
+    lines.to("copied")
+    keyed = lines.group_by(lambda line: line.split()[0])
     keyed.count(name="counts").changes().to("out")
     keyed.reduce(max, name="largest").changes().to("largest")
     return app.plan()
 
 
-def draw_settings(random: Random) -> AppSettings:
+def draw_settings(random: Random, guarantee: str) -> AppSettings:
     return app_settings(
         {
             "bootstrap.servers": SERVERS,
+            "processing.guarantee": guarantee,
             "commit.interval.ms": random.choice((0, 50, 500)),
             "buffered.records.per.partition": random.choice((1, 20, 1000)),
             "statestore.cache.max.bytes": random.choice((0, 1 << 20)),
@@ -82,15 +106,23 @@ class Run:
         self.world = world
         self.random = world.random("scenario")
         self.happened: Counter[str] = Counter()
-        self.settings = draw_settings(self.random)
+        self.settings = draw_settings(self.random, self.guarantee)
         self.plan = topology()
         self.disks = [Files(world.random(f"disk-{index}")) for index in range(MEMBERS)]
         self.workers: dict[int, Worker] = {}
         self.counts: Counter[str] = Counter()
         self.largest: dict[str, str] = {}
+        self.dying: dict[int, str] = {}
+        """At which step of its next commit a member is killed."""
         self.is_ready = asyncio.Event()
         self.is_ending = False
         self.is_over = False
+
+    guarantee = AT_LEAST_ONCE
+    faults: tuple[str, ...] = FAULTS
+    longest_s = SHORT_S
+    safety_s = SAFETY_S
+    isolation = "read_uncommitted"
 
     def play(self) -> None:
         world, random = self.world, self.random
@@ -101,7 +133,7 @@ class Run:
             world.add_node(f"member-{index}", partial(self._work, index))
             for index in range(MEMBERS)
         ]
-        end = world.now + SAFETY_S
+        end = world.now + self.safety_s
         while world.now < end:
             world.run_for(random.uniform(0.1, 4.0))
             self._torment()
@@ -123,8 +155,8 @@ class Run:
 
     def _torment(self) -> None:
         index = self.random.randrange(MEMBERS)
-        member, fault = self.members[index], self.random.choice(FAULTS)
-        seconds = self.random.choice((0.01, 0.5, 4.0))
+        member, fault = self.members[index], self.random.choice(self.faults)
+        seconds = self.random.choice((0.01, 0.5, 4.0, 4.0 * self.longest_s))
         self.happened[fault] += 1
         if fault == "kill" and member.is_alive:
             member.crash()
@@ -136,10 +168,12 @@ class Run:
             self.world.after(seconds, self._start, member)
         elif fault == "pause" and member.is_alive:
             member.pause()
-            self.world.after(min(seconds, SHORT_S), member.resume)
+            self.world.after(min(seconds, self.longest_s), member.resume)
+        elif fault in COMMIT_STEPS:
+            self.dying[index] = fault
         elif fault == "isolate":
             self.world.network.isolate(member.name)
-            self.world.after(min(seconds, SHORT_S), self.world.network.heal)
+            self.world.after(min(seconds, self.longest_s), self.world.network.heal)
 
     def _is_settled(self) -> bool:
         """Whether all tasks run somewhere, and nothing is restored any more."""
@@ -157,7 +191,7 @@ class Run:
     async def _serve(self, runtime: Runtime) -> None:
         async with EmbeddedBroker(BROKER, directory="/data", runtime=runtime, port=PORT):
             async with Admin(bootstrap_servers=SERVERS, runtime=runtime) as admin:
-                for topic in ("lines", "out", "largest"):
+                for topic in ("lines", "copied", "out", "largest"):
                     await admin.create_topic(NewTopic(topic, PARTITIONS, 1))
             self.is_ready.set()
             await asyncio.Event().wait()
@@ -188,6 +222,7 @@ class Run:
                 Reports(),
             )
             self.workers[index] = worker
+            self._watch_commits(index, worker)
             try:
                 await worker.run()
             except KafkaError as error:
@@ -195,12 +230,13 @@ class Run:
         finally:
             directory.close()
 
+    def _watch_commits(self, index: int, worker: Worker) -> None:
+        """Overridden where members are killed in the middle of commits."""
+
     # Afterwards
 
     async def _read_all(self, runtime: Runtime) -> None:
-        async with Consumer(
-            bootstrap_servers=SERVERS, auto_offset_reset="earliest", runtime=runtime
-        ) as consumer:
+        async with self._consumer(runtime) as consumer:
             largest: dict[str, str] = {}
             counts: dict[str, int] = {}
             consumer.assign(await consumer.partitions("out", "largest"))
@@ -215,25 +251,33 @@ class Run:
                         else:
                             counts[key] = int(value)
 
+    def _consumer(self, runtime: Runtime) -> Consumer:
+        return Consumer(
+            bootstrap_servers=SERVERS,
+            auto_offset_reset="earliest",
+            isolation_level=self.isolation,
+            runtime=runtime,
+        )
+
     async def _audit(self, runtime: Runtime) -> None:
         for store in ("counts", "largest"):
             await self._compare(store, runtime)
 
     async def _compare(self, store: str, runtime: Runtime) -> None:
         topic = f"{APP}-{store}-changelog"
-        async with Consumer(
-            bootstrap_servers=SERVERS, auto_offset_reset="earliest", runtime=runtime
-        ) as consumer:
+        async with self._consumer(runtime) as consumer:
             partitions = await consumer.partitions(topic)
             consumer.assign(partitions)
             ends = await consumer.end_offsets(partitions)
             folds: dict[int, dict[bytes, bytes]] = {where.partition: {} for where in partitions}
+            last = dict.fromkeys(folds, 0)
             while any((consumer.position(where) or 0) < end for where, end in ends.items()):
                 for part in await consumer.poll(1.0):
                     for record in part.records:
                         folds[part.partition][record.key] = record.value
-        for where, end in ends.items():
-            assert self._stored(store, where.partition, end) == folds[where.partition], where
+                        last[part.partition] = record.offset + 1
+        for partition, fold in folds.items():
+            assert self._stored(store, partition, last[partition]) == fold, partition
 
     def _stored(self, store: str, partition: int, end: int) -> Mapping[bytes, bytes]:
         for disk in self.disks:
@@ -241,15 +285,97 @@ class Run:
                 if path.endswith(f"/1_{partition}"):
                     found = disk.open(path, {"counts": "key-value", "largest": "key-value"})
                     position = found.position(store)
-                    if position is not None and position.offset == end:
+                    if position is not None and position.offset >= end:
                         return {key: row[8:] for key, row in found.backing(store).scan(b"", None)}
         raise AssertionError(f"no member has {store} of partition {partition} up to {end}")
 
 
-def run_app(seed: int, happened: Counter[str] | None = None) -> Fingerprint:
-    """Raises what was not kept, with the seed."""
+class ExactlyOnceRun(Run):
+    """The same with transactions: everything counts once, although members are also killed in the
+    middle of commits, and paused for longer than their sessions and transactions last."""
+
+    guarantee = EXACTLY_ONCE
+    faults = (*FAULTS, *COMMIT_STEPS)
+    longest_s = 15.0
+    safety_s = 20.0
+    isolation = "read_committed"
+
+    def _watch_commits(self, index: int, worker: Worker) -> None:
+        worker._door.committer = DyingCommitter(worker._door.committer, partial(self._reach, index))
+
+    async def _reach(self, index: int, step: str) -> None:
+        if self.dying.get(index) == step:
+            del self.dying[index]
+            self.happened[f"killed at {step}"] += 1
+            self.world.after(0, self._die, index)
+            await asyncio.Event().wait()
+
+    def _die(self, index: int) -> None:
+        member = self.members[index]
+        if member.is_alive:
+            member.crash()
+            self.disks[index].die()
+            self.world.after(0.5, self._start, member)
+
+    async def _read_all(self, runtime: Runtime) -> None:
+        """Read until each line has come out, and fail as soon as something came twice."""
+        copied: Counter[str] = Counter()
+        counts: dict[str, int] = {}
+        async with self._consumer(runtime) as consumer:
+            consumer.assign(await consumer.partitions("copied", "out"))
+            while copied.total() < self.counts.total() or counts != self.counts:
+                for part in await consumer.poll(1.0):
+                    for record in part.records:
+                        if part.topic == "copied":
+                            copied[record.value.decode()] += 1
+                        else:
+                            key = record.key.decode()
+                            counts[key] = int(record.value)
+                            assert counts[key] <= self.counts[key], (key, counts[key])
+        assert set(copied.values()) == {1}, copied.most_common(3)
+
+
+class DyingCommitter:
+    """A committer that tells where it is in a commit."""
+
+    is_atomic = True
+
+    def __init__(self, inner: Committer, reach: Callable[[str], Awaitable[None]]) -> None:
+        assert isinstance(inner, ExactlyOnce)
+        self._inner = inner
+        self._reach = reach
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    async def log(self, where: TopicPartition, changes: Changes) -> Deliveries:
+        await self._reach("log")
+        return await self._inner.log(where, changes)
+
+    async def written(
+        self, logged: Mapping[TopicPartition, Deliveries]
+    ) -> dict[TopicPartition, int]:
+        await self._reach("written")
+        return await self._inner.written(logged)
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        await self._reach("offsets")
+        producer = self._inner._sending.producer
+        end = Producer.commit_transaction
+
+        async def ending() -> None:
+            await self._reach("ending")
+            await end(producer)
+
+        producer.commit_transaction = ending  # type: ignore[method-assign]
+        await self._inner.commit(offsets)
+        await self._reach("ended")
+
+
+def run_app(seed: int, happened: Counter[str] | None = None, kind: type[Run] = Run) -> Fingerprint:
+    """Run one world. Raise what was not kept, with the seed."""
     with Simulation(seed) as world:
-        run = Run(world)
+        run = kind(world)
         run.play()
         if happened is not None:
             happened.update(run.happened)

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import os
 from collections import Counter
+from collections.abc import Mapping
+from typing import Final
 
 import pytest
 
+from moldau.client import GroupMetadata, OffsetAndMetadata, TopicPartition
 from moldau.runtime.simulated.report import SimulationFailed
 from moldau.streams.worker import restore
+from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.door import Fetched, TopicFacts
+from moldau.streams.worker.exactly_once import ExactlyOnce
 from moldau.streams.worker.tasks import WorkerTask
-from tests.streams.simulation.scenario import run_app
+from tests.streams.simulation.scenario import COMMIT_STEPS, ExactlyOnceRun, run_app
+
+SEEDS: Final = int(os.environ.get("MOLDAU_SEEDS", "30"))
 
 
 def test_nothing_is_lost_and_stores_are_their_changelogs() -> None:
@@ -18,6 +26,34 @@ def test_nothing_is_lost_and_stores_are_their_changelogs() -> None:
     for seed in (3, 6, 116):  # 116: a member was started when all was over
         run_app(seed, happened)
     assert {"kill", "pause", "isolate", "stop"} <= happened.keys()
+
+
+def test_everything_counts_once_though_members_die_in_the_middle_of_commits() -> None:
+    happened: Counter[str] = Counter()
+    for seed in (2, 3):
+        run_app(seed, happened, ExactlyOnceRun)
+    assert any(happened[f"killed at {step}"] for step in COMMIT_STEPS), happened
+
+
+@pytest.mark.deep
+def test_everything_counts_once_in_many_worlds() -> None:
+    happened: Counter[str] = Counter()
+    for seed in range(SEEDS):
+        run_app(seed, happened, ExactlyOnceRun)
+    if SEEDS >= 10:
+        assert {f"killed at {step}" for step in COMMIT_STEPS} <= happened.keys()
+
+
+def test_offsets_outside_the_transaction_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def beside(
+        committer: ExactlyOnce, offsets: Mapping[TopicPartition, Committed], group: GroupMetadata
+    ) -> None:
+        found = {where: OffsetAndMetadata(each.offset) for where, each in offsets.items()}
+        await committer._consumer.commit(found)
+
+    monkeypatch.setattr(ExactlyOnce, "_send_offsets", beside)
+    with pytest.raises(SimulationFailed):
+        run_app(4, kind=ExactlyOnceRun)
 
 
 def test_a_seed_is_one_story() -> None:

@@ -49,7 +49,11 @@ class Cluster:
         found: dict[str, str] = {}
         async with (
             asyncio.timeout(60),
-            Consumer(bootstrap_servers=self.servers, runtime=self.runtime) as consumer,
+            Consumer(
+                bootstrap_servers=self.servers,
+                isolation_level="read_committed",
+                runtime=self.runtime,
+            ) as consumer,
         ):
             partitions = await consumer.partitions(topic)
             consumer.assign(partitions)

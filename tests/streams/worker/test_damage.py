@@ -103,7 +103,7 @@ def test_damage_that_the_last_commit_finds_is_restored_at_the_next_start(
         app, lines, out = names()
         await cluster.make(lines, out)
         plan = word_count(app, lines, out)
-        rare = {"commit.interval.ms": 60_000}
+        rare = {"commit.interval.ms": 60_000, "processing.guarantee": "at_least_once"}
         all_counted, loop, left = asyncio.Event(), asyncio.get_running_loop(), [10]
 
         class Counting(CountingTask):

@@ -108,7 +108,7 @@ def test_damage_that_is_found_after_a_transaction_reverts_nothing() -> None:
     world = World(is_atomic=True)
     world.touch(B)
     world.damage(B)
-    world.decisions.on_committed()
+    world.decisions.on_committed(is_anything=True)
 
     ready = world.decisions.ready()
     assert (ready.revert, ready.close, ready.set_aside) == (False, (B,), (B,))
@@ -133,7 +133,7 @@ def test_a_revoked_task_is_committed_and_then_suspended(
     world.decisions.on_revoked([TopicPartition("in", 0)])
 
     assert world.decisions.ready() == Ready(commit=covered)
-    world.decisions.on_committed()
+    world.decisions.on_committed(is_anything=True)
     assert world.decisions.ready() == Ready(suspend=(A,))
 
 

@@ -35,7 +35,8 @@ def test_a_commit_that_is_asked_for_comes_before_its_interval_and_the_end_closes
     words = app.stream(lines, str).select_key(lambda value: value)
     words.process(Asks, name="words", stores=[StateStore("none")])
     words.group_by_key().count(name="n").changes().map_values(str).to(out)
-    settings = {"commit.interval.ms": 600_000}
+    # In a transaction the words would come to their counts only after a commit.
+    settings = {"commit.interval.ms": 600_000, "processing.guarantee": "at_least_once"}
 
     async def scenario(runtime: Runtime) -> None:
         cluster = Cluster(moldau_broker.bootstrap_servers, runtime)

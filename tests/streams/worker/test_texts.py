@@ -40,7 +40,7 @@ def test_offsets_are_committed_without_texts_that_the_broker_refuses(
         run(partial(scenario, broker.bootstrap_servers))
     told = [each.getMessage() for each in caplog.records if "stream times" in each.getMessage()]
     assert len(told) == 2, "once for each worker"
-    assert "larger than the broker's offset.metadata.max.bytes" in told[0]
+    assert "OFFSET_METADATA_TOO_LARGE" in told[0]
     assert told[0].endswith(
         "offsets are committed without stream times, so after a restart windows may stay open "
         "longer; raise offset.metadata.max.bytes on the brokers and start the app again"

@@ -27,11 +27,13 @@ def run_app(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.process import raise_open_files, tune_process
     from moldau.streams.running import checked
     from moldau.streams.worker.addresses import listen_place
+    from moldau.streams.worker.settings import EXACTLY_ONCE
 
     app = load_app(arguments.app, absolute_path("."))
     app.plan()  # report errors of the topology before anything else
     given: dict[str, object] = dict(client_settings(arguments, context, {_START: _WAIT_MS}))
     given.pop("client.id", None)
+    given.setdefault("processing.guarantee", getattr(app, "guarantee", EXACTLY_ONCE))
     if arguments.state is not None:
         given["state.dir"] = arguments.state
     if arguments.listen is not None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, TypeVar, Unpack, overload
+from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack, overload
 
 from moldau.streams.dsl.joins import GlobalRows
 from moldau.streams.dsl.stream import Stream
@@ -31,6 +31,7 @@ K = TypeVar("K")
 V = TypeVar("V")
 
 
+GUARANTEES: Final = {"exactly_once": "exactly_once_v2", "at_least_once": "at_least_once"}
 Topics = str | Sequence[str] | re.Pattern[str]
 
 
@@ -46,7 +47,9 @@ class Streams:
     """An application: `name` is its consumer group and the prefix of its topics.
 
     `on_error` is the policy for records that fail. `emit` says when tables emit updates: "commit"
-    emits the last update of each key at every commit, "every" emits each update.
+    emits the last update of each key at every commit, "every" emits each update. `processing` says
+    what a crash may do: nothing that can be seen, or process some records "at_least_once" more; the
+    setting `processing.guarantee` of a run wins.
     """
 
     def __init__(
@@ -55,6 +58,7 @@ class Streams:
         *,
         on_error: Policy | str = "fail",
         emit: Literal["commit", "every"] = "commit",
+        processing: Literal["exactly_once", "at_least_once"] = "exactly_once",
     ) -> None:
         if not name or not all(
             letter.isascii() and (letter.isalnum() or letter in "._-") for letter in name
@@ -64,7 +68,14 @@ class Streams:
             )
         if emit not in ("commit", "every"):
             raise TopologyError(f'app={name}: emit={emit!r} must be "commit" or "every"')
+        if processing not in GUARANTEES:
+            raise TopologyError(
+                f"app={name}: processing={processing!r} must be one of "
+                + ", ".join(f'"{each}"' for each in GUARANTEES)
+            )
         self.name = name
+        self.guarantee = GUARANTEES[processing]
+        """The value of `processing.guarantee` unless a run has another."""
         self._graph = Graph(name, on_error=policy(on_error), emit=op.Emit(emit))
         self.running = Running(name)
         """The handle on the worker that runs the app in this process, for queries."""
@@ -194,7 +205,7 @@ class Streams:
         """
         from moldau.streams.running import run_process
 
-        run_process(self.plan(), _given(bootstrap, state, settings), self.running)
+        run_process(self.plan(), self._given(bootstrap, state, settings), self.running)
 
     async def run_async(
         self, bootstrap: str = "", *, state: str = "", settings: Mapping[str, object] | None = None
@@ -202,7 +213,7 @@ class Streams:
         """Run the app as `run` does, on this event loop. Cancel the task to commit and stop."""
         from moldau.streams.running import run_here
 
-        await run_here(self.plan(), _given(bootstrap, state, settings), self.running)
+        await run_here(self.plan(), self._given(bootstrap, state, settings), self.running)
 
     def query(self, store: str, *, wait: Duration = 0) -> Query:
         """Return a query of a store, for threads: it asks the worker of the app in this process.
@@ -223,6 +234,16 @@ class Streams:
         from moldau.streams.testing.driver import Driver
 
         return Driver(self.plan(), **options)
+
+    def _given(
+        self, bootstrap: str, state: str, settings: Mapping[str, object] | None
+    ) -> dict[str, object]:
+        given: dict[str, object] = {"processing.guarantee": self.guarantee, **(settings or {})}
+        if bootstrap:
+            given["bootstrap.servers"] = bootstrap
+        if state:
+            given["state.dir"] = state
+        return given
 
     def _topics(self, topics: Topics) -> tuple[str, ...]:
         if isinstance(topics, re.Pattern):
@@ -292,12 +313,3 @@ class Streams:
 
 def _listed(topics: Any) -> tuple[Any, ...]:
     return tuple(topics) if isinstance(topics, Iterable) else ()
-
-
-def _given(bootstrap: str, state: str, settings: Mapping[str, object] | None) -> dict[str, object]:
-    given = dict(settings or {})
-    if bootstrap:
-        given["bootstrap.servers"] = bootstrap
-    if state:
-        given["state.dir"] = state
-    return given

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import CancelledError as Cancelled
 from concurrent.futures import Future
+from contextlib import asynccontextmanager
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
 from moldau.runtime import Runtime
@@ -38,6 +39,8 @@ class Gate:
         self._runtime = runtime
         self._lock = asyncio.Lock()
         self._asked: deque[_Asked] = deque()
+        self._free = asyncio.Event()
+        self._free.set()
         self._answering: asyncio.Task[None] | None = None
 
     async def run(self, function: Callable[..., T], /, *arguments: Any) -> T:
@@ -51,6 +54,15 @@ class Gate:
         await asyncio.sleep(max(0, wall_ms - now_ms) / 1000)
         return max(wall_ms, self._runtime.clock.wall_ms())
 
+    @asynccontextmanager
+    async def held(self) -> AsyncIterator[None]:
+        """Let questions wait: what a reader of the output already sees comes into the stores."""
+        self._free.clear()
+        try:
+            yield
+        finally:
+            self._free.set()
+
     async def ask(self, read: Callable[[], T]) -> T:
         """Run a read in the next break, and return its result."""
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
@@ -62,6 +74,7 @@ class Gate:
     async def _answer_all(self) -> None:
         try:
             while self._asked:
+                await self._free.wait()
                 await self.run(self.answer)
         finally:
             self._answering = None

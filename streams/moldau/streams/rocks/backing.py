@@ -48,6 +48,10 @@ class RocksBacking:
             return found  # type: ignore[return-value]
         if self._deleted and self._is_deleted(key):
             return None
+        return self.get_committed(key)
+
+    def get_committed(self, key: bytes) -> bytes | None:
+        """Return the committed value of a key; None if there is no committed row."""
         try:
             value: bytes | None = self._get(key)
         except Exception as error:
@@ -63,12 +67,24 @@ class RocksBacking:
         self._scans.add(scan)
         return scan
 
+    def scan_committed(
+        self, first: bytes, end: bytes | None, *, is_reverse: bool
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the committed rows with first <= key < end, ordered by key."""
+        scan = self._committed_rows(first, end, is_reverse)
+        self._scans.add(scan)
+        return scan
+
     def approximate_count(self) -> int:
         """Return RocksDB's own estimate, plus the number of rows that are not committed."""
+        written = sum(1 for value in self._written.values() if value is not None)
+        return self.approximate_committed_count() + written
+
+    def approximate_committed_count(self) -> int:
+        """Return RocksDB's own estimate."""
         assert self._rows is not None, "the store is closed"
         with rocks_errors(self._path):
-            count = self._rows.property_int_value("rocksdb.estimate-num-keys") or 0
-        return count + sum(1 for value in self._written.values() if value is not None)
+            return self._rows.property_int_value("rocksdb.estimate-num-keys") or 0
 
     def write(self, rows: Sequence[Row]) -> None:
         """Put rows; a value of None deletes the row."""
@@ -99,6 +115,10 @@ class RocksBacking:
                 batch.delete(key, family)
             else:
                 batch.put(key, value, family)
+
+    def committed_rows(self) -> CommittedRows:
+        """Return the rows without those that are not committed."""
+        return CommittedRows(self)
 
     def committed(self) -> None:
         """Forget the staged changes: they are in RocksDB now."""
@@ -172,6 +192,37 @@ class RocksBacking:
                 rows.status()  # a damaged block ends a walk just like the last row
             finally:
                 del rows  # an error keeps this frame, which would keep the database open
+
+
+class CommittedRows:
+    """The committed rows of a backing, as a `Backing` that is only read."""
+
+    def __init__(self, rows: RocksBacking) -> None:
+        self._rows = rows
+
+    def get(self, key: bytes) -> bytes | None:
+        """Return the value of a key; None if there is no row."""
+        return self._rows.get_committed(key)
+
+    def scan(
+        self, first: bytes, end: bytes | None, *, is_reverse: bool = False
+    ) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the rows with first <= key < end, ordered by key."""
+        if not _ends_after(end, first):
+            return iter(())
+        return self._rows.scan_committed(first, end, is_reverse=is_reverse)
+
+    def approximate_count(self) -> int:
+        """Return about how many rows there are."""
+        return self._rows.approximate_committed_count()
+
+    def write(self, rows: Sequence[Row]) -> None:
+        """Never called: queries only read."""
+        raise AssertionError("committed rows are only read")
+
+    def delete_range(self, first: bytes, end: bytes) -> None:
+        """Never called: queries only read."""
+        raise AssertionError("committed rows are only read")
 
 
 def _walk(rows: RdictIter) -> Iterator[tuple[bytes, bytes]]:

@@ -19,7 +19,7 @@ from rocksdict import AccessType, Options, Rdict, ReadOptions, WriteBatch, Write
 
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.runtime.files import Files
-from moldau.streams.rocks.backing import RocksBacking
+from moldau.streams.rocks.backing import CommittedRows, RocksBacking
 from moldau.streams.rocks.failures import StoreCorrupted, StoreFailed, rocks_errors
 from moldau.streams.rocks.memory import RocksMemory
 
@@ -172,6 +172,10 @@ class TaskDatabase:
     def backing(self, store: str) -> RocksBacking:
         """Return the rows of this store."""
         return self._backings[store]
+
+    def committed(self, store: str) -> CommittedRows:
+        """Return the rows of this store as the last commit left them."""
+        return self._backings[store].committed_rows()
 
     def position(self, store: str) -> ChangelogPosition | None:
         """Return the changelog position of the committed rows; None if nothing was ever committed.

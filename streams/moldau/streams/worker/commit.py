@@ -36,15 +36,16 @@ async def commit(
     committer: Committer,
     gate: Gate,
     topic_ids: Mapping[str, Uuid],
-) -> None:
-    """Commit what these tasks did. Errors leave them unchanged: nothing was stored.
+) -> bool:
+    """Commit what these tasks did; return whether there was anything. Errors leave them unchanged:
+    nothing was stored.
 
     MembershipLost or CommitLater lose nothing if a later commit follows; StoreCorrupted ends an
     atomic commit.
     """
     touched = [each for each in tasks if each.is_touched]
     if not touched:
-        return
+        return False
     flushed = await _flushed(touched, gate)
     for task in touched:
         if committer.is_atomic and task.damage is not None:
@@ -59,13 +60,15 @@ async def commit(
     ends = await committer.written(logged)
     for task in touched:
         task.unstored |= _ends_of(task, ends, topic_ids)
-    await committer.commit(
-        {where: each for task in touched for where, each in _offsets(task).items()}
-    )
-    await gate.run(_store, touched)
+    async with gate.held():
+        await committer.commit(
+            {where: each for task in touched for where, each in _offsets(task).items()}
+        )
+        await gate.run(_store, touched)
     for task in _undamaged(touched):
         task.committed.update(task.task.positions())
         task.is_touched = False
+    return True
 
 
 def _undamaged(tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
@@ -148,3 +151,4 @@ def _store(tasks: Sequence[WorkerTask]) -> None:
             task.damage = error
         else:
             task.unstored.clear()
+            task.views.clear()

@@ -94,10 +94,11 @@ class Decisions:
         """A commit begins; the next one is due an interval later."""
         self.commit_at = now + self._interval_s
 
-    def on_committed(self) -> None:
-        """A commit has ended. Tasks whose rows could not be stored have a `damage`: what their
-        stores lack is in their changelogs."""
-        self._reverts = 0
+    def on_committed(self, *, is_anything: bool) -> None:
+        """A commit has ended, which had something to commit or not. Tasks whose rows could not be
+        stored have a `damage`: what their stores lack is in their changelogs."""
+        if is_anything:
+            self._reverts = 0
         self._heal()
 
     def on_commit_later(self) -> None:

@@ -9,9 +9,12 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
+from functools import partial
 from typing import Final, NamedTuple
 
 from moldau.client import (
+    EARLIEST,
+    LATEST,
     Admin,
     Consumer,
     KafkaError,
@@ -29,6 +32,7 @@ from moldau.streams.engine.batches import Chunk
 from moldau.streams.plan.topics import InternalTopic
 from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.committer import AtLeastOnce, Committer
+from moldau.streams.worker.exactly_once import ExactlyOnce
 from moldau.streams.worker.owners import OwnerAssignor
 from moldau.streams.worker.settings import AppSettings, replication_factor
 
@@ -135,12 +139,15 @@ class Door:
         self.owners = OwnerAssignor(settings.server)
         self._ends: dict[TopicPartition, int] = {}
         self._replication = settings.own[replication_factor]
+        self.is_exactly_once = settings.is_exactly_once
+        isolation = {"isolation.level": "read_committed"} if self.is_exactly_once else {}
         of_group = {
             "auto.offset.reset": "earliest",
             "group.instance.id": member,
             "client.id": member,
             "max.poll.records": str(_RECORDS_MAX),
             **settings.of("consumer"),
+            **isolation,
             "group.id": app,
             "enable.auto.commit": "false",
             "allow.auto.create.topics": "false",
@@ -148,11 +155,22 @@ class Door:
         assignors = of_group.pop("partition.assignment.strategy", None)
         strategy = [self.owners] if assignors is None else assignors.split(",")
         self.consumer = Consumer(of_group, runtime=runtime, partition_assignment_strategy=strategy)
-        producer = Producer({"client.id": member, **settings.of("producer")}, runtime=runtime)
-        self.committer: Committer = AtLeastOnce(producer, self.consumer)
+        self.committer = self._committer(settings, member, runtime)
         self.admin = Admin({"client.id": member, **settings.of("admin")}, runtime=runtime)
-        self.changelogs = Reader(settings.of("restore.consumer"), f"{member}-restore", runtime)
-        self.globals = Reader(settings.of("global.consumer"), f"{member}-global", runtime)
+        # Changelogs hold what is aborted if the app has ever had exactly-once.
+        of_changelogs = {"isolation.level": "read_committed", **settings.of("restore.consumer")}
+        self.changelogs = Reader(of_changelogs, f"{member}-restore", runtime)
+        of_globals = {**settings.of("global.consumer"), **isolation}
+        self.globals = Reader(of_globals, f"{member}-global", runtime)
+
+    def _committer(self, settings: AppSettings, member: str, runtime: Runtime) -> Committer:
+        given = {"client.id": member, **settings.of("producer")}
+        if not settings.is_exactly_once:
+            return AtLeastOnce(Producer(given, runtime=runtime), self.consumer)
+        timeout = {"transaction.timeout.ms": str(settings.transaction_timeout_ms)}
+        of_transactions = {**given, **timeout, "transactional.id": member}
+        make = partial(Producer, of_transactions, runtime=runtime)
+        return ExactlyOnce(make, self.consumer, self.topics)
 
     async def start(self) -> None:
         """Connect. If that fails, close everything again."""
@@ -199,12 +217,22 @@ class Door:
     async def ends(
         self, partitions: Sequence[TopicPartition]
     ) -> dict[TopicPartition, tuple[int, int]]:
-        """Return the first offset of each partition, and the offset after its last record."""
+        """Return the first offset of each partition, and the offset after its last record, be it
+        in an open transaction."""
+        begins = await self.admin.list_offsets(dict.fromkeys(partitions, EARLIEST))
+        ends = await self.admin.list_offsets(dict.fromkeys(partitions, LATEST))
+        return {where: (begins[where].offset, ends[where].offset) for where in ends}
+
+    async def without_open_transactions(
+        self, partitions: Sequence[TopicPartition]
+    ) -> frozenset[TopicPartition]:
+        """Return those partitions in which no transaction is open now."""
         if not partitions:
-            return {}
-        begins = await self.consumer.beginning_offsets(partitions)
-        ends = await self.consumer.end_offsets(partitions)
-        return {where: (begins[where], ends[where]) for where in ends}
+            return frozenset()
+        wanted = dict.fromkeys(partitions, LATEST)
+        ends = await self.admin.list_offsets(wanted)
+        stable = await self.admin.list_offsets(wanted, is_committed=True)
+        return frozenset(each for each in wanted if stable[each].offset >= ends[each].offset)
 
     async def last_value(
         self, where: TopicPartition, is_stopping: Callable[[], bool]

@@ -130,17 +130,25 @@ class OwnTasks:
         """Close the tasks that are no longer here, and those that another worker has run in
         between, which this worker may not know; resume the others."""
         suspended = self.of(TaskState.SUSPENDED)
-        ends = await self._door.ends([where for task in suspended for where in task.changelogs()])
+        changelogs = [where for task in suspended for where in task.changelogs()]
+        ends = await self._door.ends(changelogs)
+        marked = await self._marked(changelogs)
         gone = [
             task_id
             for task_id, task in self.tasks.items()
             if task_id not in wanted
             or wanted[task_id][1] != task.inputs
-            or (task in suspended and not restore.is_current(task, committed, ends))
+            or (task in suspended and not restore.is_current(task, committed, ends, marked))
         ]
         await self.close(gone)
         for task in self.of(TaskState.SUSPENDED):
             self._take_up(task)
+
+    async def _marked(self, changelogs: Sequence[TopicPartition]) -> frozenset[TopicPartition]:
+        """Return the changelogs that may end with the marker of the worker's own transaction."""
+        if not self._door.committer.is_atomic:
+            return frozenset()
+        return await self._door.without_open_transactions(changelogs)
 
     def _take_up(self, task: WorkerTask) -> None:
         """Resume a task that is still here after a rebalance.

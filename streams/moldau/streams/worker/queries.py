@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from moldau.records import partition_for_key
+from moldau.streams.engine.parts import Store
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.query.answers import Answer, answer, merged
 from moldau.streams.query.questions import (
@@ -52,12 +53,16 @@ class Queries:
         tasks: Mapping[TaskId, WorkerTask],
         global_tables: GlobalTables,
         owners: OwnerAssignor,
+        *,
+        are_committed: bool = False,
     ) -> None:
+        """`are_committed`: answers hold only what is committed."""
         self.app = plan.app
         self._gate = gate
         self._tasks = tasks
         self._globals = global_tables
         self._owners = owners
+        self._are_committed = are_committed
         self.widths: Mapping[str, int] = {}
         self.stores = {
             store.name: KnownStore(store, program)
@@ -84,14 +89,14 @@ class Queries:
             return await self._ask_for_key(program, spec, question, encoded[0])
         tasks = self._of(program)
         self._check_readable(spec, tasks)
-        return await self._gate.ask(_reading(tasks, spec, question))
+        return await self._gate.ask(self._reading(tasks, spec, question))
 
     async def _ask_for_key(
         self, program: Program, spec: StoreSpec, question: Get | Fetch, key: bytes
     ) -> Answer:
         tasks = self._of(program)
         readable = [each for each in tasks if each.state in _READABLE]
-        found = await self._gate.ask(_reading(readable, spec, question)) if readable else None
+        found = await self._gate.ask(self._reading(readable, spec, question)) if readable else None
         if found:
             return found
         # The key is absent, or another worker has it.
@@ -150,6 +155,22 @@ class Queries:
             f"store={spec.name} partition={partition}: another worker has this key: {at}", owner
         )
 
+    def _reading(
+        self, tasks: Sequence[WorkerTask], spec: StoreSpec, question: Question
+    ) -> Callable[[], Answer]:
+        def read() -> Answer:
+            if any(each.state not in _READABLE for each in tasks):
+                raise StoreUnavailable(f"store={spec.name}: its partitions move: ask again")
+            answers = [answer(self._store_of(each, spec), question) for each in tasks]
+            return merged(spec, question, answers)
+
+        return read
+
+    def _store_of(self, task: WorkerTask, spec: StoreSpec) -> Store:
+        if self._are_committed:
+            return task.committed_store(spec)
+        return task.task.store(spec.name)
+
     def _read_global(self, name: str, question: Question) -> Answer:
         found = self._globals.stores.get(name)
         if found is None or not self._globals.is_complete:
@@ -171,15 +192,3 @@ def _keys_of(question: Question) -> list[Any]:
     if isinstance(question, Range):
         return [each for each in (question.first, question.last) if each is not None]
     return []
-
-
-def _reading(
-    tasks: Sequence[WorkerTask], spec: StoreSpec, question: Question
-) -> Callable[[], Answer]:
-    def read() -> Answer:
-        if any(each.state not in _READABLE for each in tasks):
-            raise StoreUnavailable(f"store={spec.name}: its partitions move: ask again")
-        answers = [answer(each.task.store(spec.name), question) for each in tasks]
-        return merged(spec, question, answers)
-
-    return read

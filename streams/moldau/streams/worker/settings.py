@@ -7,7 +7,7 @@ client, and wins over the name without a prefix.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -17,12 +17,18 @@ from moldau.config import (
     INT,
     LONG,
     STRING,
+    BadSettings,
+    Problem,
     Setting,
     Settings,
     SettingTable,
     at_least,
+    one_of,
     overrides,
 )
+
+EXACTLY_ONCE: Final = "exactly_once_v2"
+AT_LEAST_ONCE: Final = "at_least_once"
 
 state_dir = Setting(
     "state.dir",
@@ -68,12 +74,22 @@ queries_listen = Setting(
     "port 0 is one that the system chooses, and of several workers each has the next. Empty: no "
     "server.",
 )
+processing_guarantee = Setting(
+    "processing.guarantee",
+    STRING,
+    EXACTLY_ONCE,
+    "exactly_once_v2: outputs, changelogs and offsets of a commit are one transaction, so that "
+    "each record counts once, whatever crashes. at_least_once: no transactions; after a crash some "
+    "records are processed again. Kafka Streams' default is at_least_once.",
+    check=one_of(EXACTLY_ONCE, AT_LEAST_ONCE),
+)
 commit_interval_ms = Setting(
     "commit.interval.ms",
     LONG,
-    1000,
-    "How often a worker commits: until then caches hold updates back, and after a crash at most "
-    "this much is processed again. Kafka Streams' default is 30,000.",
+    None,
+    "How often a worker commits. Until then caches hold updates back, and with exactly-once no "
+    "reader of committed records sees outputs. Without a value 100 with exactly_once_v2, as in "
+    "Kafka Streams, and 1000 with at_least_once, where Kafka Streams has 30,000.",
     check=at_least(0),
 )
 poll_ms = Setting(
@@ -145,6 +161,7 @@ repartition_purge_interval_ms = Setting(
 
 STREAMS_SETTINGS: Final = SettingTable(
     [
+        processing_guarantee,
         state_dir,
         state_cleanup_delay_ms,
         accept_topology_changes,
@@ -164,6 +181,10 @@ STREAMS_SETTINGS: Final = SettingTable(
     ]
 )
 
+_TRANSACTION_TIMEOUT_MS: Final = 10_000
+"""As in Kafka Streams: how long a worker that does not come back holds up readers of its output."""
+_COMMIT_INTERVAL_MS: Final = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 1000}
+_ISOLATION: Final = "isolation.level"
 _CLIENTS: Final = ("restore.consumer", "global.consumer", "consumer", "producer", "admin")
 _GROUPLESS: Final = ("restore.consumer", "global.consumer")
 
@@ -176,6 +197,25 @@ class AppSettings:
     clients: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     server: str = ""
     """host:port at which other workers reach this one's queries."""
+
+    @property
+    def is_exactly_once(self) -> bool:
+        """Whether commits are transactions."""
+        return self.own[processing_guarantee] == EXACTLY_ONCE
+
+    @property
+    def transaction_timeout_ms(self) -> int:
+        """How long a transaction may be open: at least until a few commits are due."""
+        given = self.clients["producer"].get("transaction.timeout.ms", "")
+        if given.isdigit():
+            return int(given)
+        return max(_TRANSACTION_TIMEOUT_MS, 3 * self.commit_interval_ms)
+
+    @property
+    def commit_interval_ms(self) -> int:
+        """How often a worker commits."""
+        given = self.own[commit_interval_ms]
+        return _COMMIT_INTERVAL_MS[self.own[processing_guarantee]] if given is None else given
 
     def of(self, client: str) -> dict[str, str]:
         """Return the settings of one of `_CLIENTS`."""
@@ -204,7 +244,31 @@ def app_settings(given: Mapping[str, object]) -> AppSettings:
             **{name: text for name, text in of_one["consumer"].items() if not _is_of_group(name)},
             **of_one[client],
         }
-    return AppSettings(STREAMS_SETTINGS.resolve(overrides({**own})), clients)
+    settings = AppSettings(STREAMS_SETTINGS.resolve(overrides({**own})), clients)
+    if problems := list(_problems(settings)):
+        raise BadSettings(problems)
+    return settings
+
+
+def _problems(settings: AppSettings) -> Iterator[Problem]:
+    """Yield what cannot be together with the processing guarantee."""
+    if "transactional.id" in settings.clients["producer"]:
+        yield Problem("transactional.id", "cannot be chosen: it is the worker's name in its group")
+    if not settings.is_exactly_once:
+        return
+    why = f"{processing_guarantee.name}={EXACTLY_ONCE} reads only committed records"
+    for client in ("consumer", "restore.consumer", "global.consumer"):
+        if settings.clients[client].get(_ISOLATION, "read_committed") != "read_committed":
+            yield Problem(f"{client}.{_ISOLATION}", f"must be read_committed: {why}")
+            break
+    timeout_ms = settings.transaction_timeout_ms
+    if settings.commit_interval_ms >= timeout_ms:
+        yield Problem(
+            commit_interval_ms.name,
+            f"must be less than transaction.timeout.ms={timeout_ms}: a transaction is open until "
+            "the commit",
+            str(settings.commit_interval_ms),
+        )
 
 
 def _passed(client: str, shared: Mapping[str, str]) -> dict[str, str]:

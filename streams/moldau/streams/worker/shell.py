@@ -84,10 +84,17 @@ class Worker:
         self._decisions = Decisions(
             self.tasks,
             is_atomic=self._door.committer.is_atomic,
-            interval_s=self._settings[rows.commit_interval_ms] / 1000,
+            interval_s=settings.commit_interval_ms / 1000,
             uncommitted_bytes_max=self._settings[rows.uncommitted_bytes_max],
         )
-        self.queries = Queries(plan, self._gate, self.tasks, self._globals, self._door.owners)
+        self.queries = Queries(
+            plan,
+            self._gate,
+            self.tasks,
+            self._globals,
+            self._door.owners,
+            are_committed=self._door.committer.is_atomic,
+        )
         self.metrics = WorkerMetrics(self.tasks, self._gate, self._door.lag)
         self._stale = StaleTasks(
             directory.of_tasks(),
@@ -342,7 +349,7 @@ class Worker:
         self._decisions.on_commit_begun(begun)
         ids = {name: facts.topic_id for name, facts in self._own.topics.items()}
         try:
-            await commit(tasks, self._door.committer, self._gate, ids)
+            is_anything = await commit(tasks, self._door.committer, self._gate, ids)
         except CommitLater as error:
             self._reports.commit_later(str(error))
             self._decisions.on_commit_later()
@@ -356,7 +363,7 @@ class Worker:
             self._decisions.on_damage()
         else:
             self.metrics.commit_duration.observe(self._runtime.clock.monotonic() - begun)
-            self._decisions.on_committed()
+            self._decisions.on_committed(is_anything=is_anything)
             if self._plan.global_tables:
                 await self._globals.commit()
             await self._purge(tasks)

@@ -15,6 +15,7 @@ from typing import Final, NamedTuple, Protocol
 
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.parts import Store, make_store
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.rocks import (
     ChangelogPosition,
@@ -25,6 +26,7 @@ from moldau.streams.rocks import (
 )
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.spec import StoreSpec
+from moldau.streams.state.versioned import VersionedStore
 from moldau.streams.worker.door import TopicPartition
 
 SLICE: Final = 500
@@ -46,6 +48,10 @@ class Database(Protocol):
     def staged_bytes(self) -> int: ...
 
     def backing(self, store: str) -> Backing: ...
+
+    def committed(self, store: str) -> Backing:
+        """Return the rows of a store as the last commit left them."""
+        ...
 
     def position(self, store: str) -> ChangelogPosition | None: ...
 
@@ -122,6 +128,8 @@ class WorkerTask:
     """The time spent in processing."""
     slice: int = SLICE
     """How many records are processed before queries may read the stores."""
+    views: dict[str, Store] = field(default_factory=dict)
+    """The stores as the last commit left them, made when they are queried."""
     is_touched: bool = False
     """Whether it has processed or made anything since the last commit."""
     damage: StoreCorrupted | None = None
@@ -138,6 +146,18 @@ class WorkerTask:
         """Estimate how much waits for a commit, in caches and above RocksDB."""
         staged = 0 if self.database is None else self.database.staged_bytes
         return staged + self.task.unflushed_bytes()
+
+    def committed_store(self, spec: StoreSpec) -> Store:
+        """Return a store as the last commit left it, to be read until the next one."""
+        found = self.views.get(spec.name)
+        if found is None:
+            assert self.database is not None
+            found = make_store(spec, self.database.committed(spec.name))
+            self.views[spec.name] = found
+        live = self.task.store(spec.name)
+        if isinstance(found, VersionedStore) and isinstance(live, VersionedStore):
+            found.clock = live.clock  # it only says how far back the history reaches
+        return found
 
     def changelog(self, store: StoreSpec) -> TopicPartition | None:
         """Return the changelog partition of a store; None if it has none."""

@@ -1,0 +1,285 @@
+"""Commits as transactions: what others left open, what is fenced, and what queries see."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer
+from moldau.config import BadSettings
+from moldau.errors.codes import ErrorCode
+from moldau.streams import Streams, StreamsError, dead_letter, tumbling
+from moldau.streams.engine.task import TaskSettings
+from moldau.streams.plan.plan import Plan
+from moldau.streams.query.questions import Count
+from moldau.streams.running import make_task
+from moldau.streams.worker.settings import app_settings
+from moldau.streams.worker.shell import Worker
+from moldau.streams.worker.tasks import TaskState
+from moldau.testing import SyncEmbeddedBroker
+from tests.streams.worker.counting import word_count
+from tests.streams.worker.running import Cluster
+from tests.streams.worker.test_worker import COUNTS, LINES, has, names, play
+
+MAKE = partial(make_task, TaskSettings())
+LAZY = {"commit.interval.ms": 60_000}
+AT_LEAST_ONCE = {"processing.guarantee": "at_least_once"}
+
+
+async def until(is_so: Callable[[], Any]) -> None:
+    async with asyncio.timeout(60):
+        while not is_so():
+            await asyncio.sleep(0.01)
+
+
+@asynccontextmanager
+async def another(cluster: Cluster, transactional_id: str) -> AsyncIterator[Producer]:
+    """Another transactional producer, with its first transaction open."""
+    async with Producer(
+        bootstrap_servers=cluster.servers, transactional_id=transactional_id
+    ) as producer:
+        await producer.begin_transaction()
+        yield producer
+
+
+async def all_values(cluster: Cluster, topic: str) -> list[str]:
+    """The values of all committed records of a topic, in no order."""
+    found = []
+    async with Consumer(
+        bootstrap_servers=cluster.servers, isolation_level="read_committed"
+    ) as consumer:
+        partitions = await consumer.partitions(topic)
+        consumer.assign(partitions)
+        await consumer.seek_to_beginning(partitions)
+        ends = await consumer.end_offsets(partitions)
+        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
+            for part in await consumer.poll(0.2):
+                found += [record.value.decode() for record in part.records]
+    return sorted(found)
+
+
+def copying(app: str, lines: str, out: str) -> Plan:
+    """Lines come out as they are; those that are no numbers go to the dead letters."""
+    streams = Streams(app, on_error=dead_letter(f"{out}-dead"))
+    streams.stream(lines, str).map_values(int).map_values(str).to(out)
+    return streams.plan()
+
+
+@pytest.mark.parametrize(("is_committed", "total"), [(True, "10"), (False, "4")])
+def test_a_restore_waits_for_a_transaction_that_is_open_below_its_end(
+    is_committed: bool, total: str, moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        app, lines, out = names()
+        await cluster.make(lines, out)
+        plan = word_count(app, lines, out)
+        async with cluster.worker(plan, str(tmp_path / "old")):
+            await cluster.write(lines, *LINES)
+            await cluster.read(out, has(COUNTS))
+        changelog = f"{app}-counts-changelog"
+        async with another(cluster, f"{app}-other") as open_one:
+            for where in await open_one.partitions(changelog):
+                await open_one.send(changelog, b"9", key=b"a", partition=where.partition)
+            await open_one.flush()
+            async with cluster.worker(plan, str(tmp_path / "new")) as worker:
+                await until(lambda: _waits_at_the_end(worker))
+                await cluster.write(lines, "a")
+                end = open_one.commit_transaction if is_committed else open_one.abort_transaction
+                await end()
+                await cluster.read(out, has({**COUNTS, "a": total}))
+
+    play(moldau_broker, scenario)
+
+
+def _waits_at_the_end(worker: Worker) -> bool:
+    """Whether all that can be read of the changelogs is restored, and tasks still wait."""
+    restoring = [each for each in worker.tasks.values() if each.state is TaskState.RESTORING]
+    return bool(restoring) and all(
+        0 < each.position < each.end for task in restoring for each in task.restoring.values()
+    )
+
+
+def test_windows_are_restored_past_the_marker_at_the_end_of_their_changelog(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        app, lines, out = names()
+        await cluster.make(lines, out)
+        streams = Streams(app)
+        windows = streams.stream(lines, str).group_by(lambda line: line).window(tumbling("1d"))
+        windows.count(name="counts").changes().map(lambda key, n: (key.key, str(n))).to(out)
+        plan = streams.plan()
+        for total in ("1", "2"):
+            state = str(tmp_path / total)  # the second worker has no state
+            async with cluster.worker(plan, state, make_task=MAKE):
+                await cluster.write(lines, "a")
+                await cluster.read(out, has({"a": total}))
+
+    play(moldau_broker, scenario)
+
+
+@pytest.mark.parametrize("is_aborted", [False, True])
+def test_a_global_table_that_ends_with_a_marker_is_complete_at_each_start(
+    is_aborted: bool, moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        app, lines, out = names()
+        await cluster.make(lines, out, f"{app}-names", partitions=1)
+        streams = Streams(app)
+        table = streams.global_table(f"{app}-names", str, key=str, name="names")
+        streams.stream(lines, str).join(
+            table, lambda _, name: name, key=lambda line: line
+        ).select_key(lambda name: name).to(out)
+        plan = streams.plan()
+        async with another(cluster, f"{app}-other") as producer:
+            await producer.send(f"{app}-names", b"Ada", key=b"a", partition=0)
+            await producer.commit_transaction()
+            if is_aborted:
+                await producer.begin_transaction()
+                await producer.send(f"{app}-names", b"Abe", key=b"a", partition=0)
+                await producer.flush()
+                await producer.abort_transaction()
+        for _ in range(2):
+            async with cluster.worker(plan, str(tmp_path), make_task=MAKE):
+                await _write_one(cluster, lines, "a")
+                await cluster.read(out, has({"Ada": "Ada"}))
+        assert await all_values(cluster, out) == ["Ada", "Ada"]
+
+    play(moldau_broker, scenario)
+
+
+async def _write_one(cluster: Cluster, topic: str, value: str) -> None:
+    async with Producer(bootstrap_servers=cluster.servers) as producer:
+        await producer.send_and_wait(topic, value.encode(), partition=0)
+
+
+def test_a_fenced_worker_begins_again_and_nothing_comes_twice(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        app, lines, out = names()
+        await cluster.make(lines, out, f"{out}-dead")
+        plan = copying(app, lines, out)
+        lazy = {"commit.interval.ms": 3000}
+        async with cluster.worker(plan, str(tmp_path), make_task=MAKE, settings=lazy) as worker:
+            await cluster.write(lines, "1", "2", "x", "y")
+            await until(lambda: sum(each.processed for each in worker.tasks.values()) >= 4)
+            async with another(cluster, worker._directory.member):
+                pass  # it fences the worker's producer, and aborts its transaction
+            await cluster.write(lines, "3", "z")
+            async with asyncio.timeout(60):
+                while await all_values(cluster, out) != ["1", "2", "3"]:
+                    await asyncio.sleep(0.1)
+            assert sum(each.processed for each in worker.tasks.values()) >= 6
+        assert await all_values(cluster, out) == ["1", "2", "3"]
+        assert await all_values(cluster, f"{out}-dead") == ["x", "y", "z"]
+
+    play(moldau_broker, scenario)
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_queries_see_what_is_committed(
+    guarantee: str, moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        app, lines, _ = names()
+        await cluster.make(lines)
+        streams = Streams(app)
+        streams.stream(lines, str, key=str).group_by_key().count(name="counts")
+        plan = streams.plan()
+        settings = {**LAZY, "processing.guarantee": guarantee}
+
+        async def write_and_count(worker: Worker) -> int:
+            async with Producer(bootstrap_servers=cluster.servers) as producer:
+                await producer.send_and_wait(lines, b"", key=b"k")
+            await until(lambda: sum(each.processed for each in worker.tasks.values()) == 1)
+            found: int = await worker.queries.ask("counts", Count())
+            return found
+
+        for round_ in range(2):
+            async with cluster.worker(
+                plan, str(tmp_path), make_task=MAKE, settings=settings
+            ) as worker:
+                seen = await write_and_count(worker)
+                is_committed = guarantee == "exactly_once_v2"
+                assert seen == (round_ if is_committed else max(1, round_))
+
+    play(moldau_broker, scenario)
+
+
+def test_an_app_of_at_least_once_goes_on_with_transactions_and_back(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        app, lines, out = names()
+        await cluster.make(lines, out)
+        plan = word_count(app, lines, out)
+        counts = dict(COUNTS)
+        async with cluster.worker(plan, str(tmp_path), settings=AT_LEAST_ONCE):
+            await cluster.write(lines, *LINES)
+            await cluster.read(out, has(counts))
+        for settings in ({}, AT_LEAST_ONCE, {}):
+            counts = {key: str(int(count) + 1) for key, count in counts.items()}
+            async with cluster.worker(plan, str(tmp_path), settings=settings) as worker:
+                await cluster.write(lines, "a b c d")
+                await cluster.read(out, has(counts))
+                assert sum(each.task.restored for each in worker.tasks.values()) == 0
+
+    play(moldau_broker, scenario)
+
+
+def test_a_record_that_no_topic_takes_fails_instead_of_beginning_again(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        app, lines, out = names()
+        await cluster.make(lines)
+        async with Admin(bootstrap_servers=cluster.servers) as admin:
+            await admin.create_topic(NewTopic(out, 2, 1, {"max.message.bytes": "80"}))
+        streams = Streams(app)
+        streams.stream(lines, str).map_values(lambda line: line * 1000).to(out)
+        with pytest.raises(KafkaError) as caught:
+            async with cluster.worker(streams.plan(), str(tmp_path), make_task=MAKE):
+                await cluster.write(lines, "x")
+                await asyncio.wait([cluster.ended])
+        assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
+
+    play(moldau_broker, scenario)
+
+
+@pytest.mark.parametrize(
+    ("given", "named"),
+    [
+        ({"consumer.isolation.level": "read_uncommitted"}, "isolation.level"),
+        ({"isolation.level": "read_uncommitted"}, "isolation.level"),
+        ({"producer.transactional.id": "mine"}, "transactional.id"),
+        ({"processing.guarantee": "exactly_once"}, "processing.guarantee"),
+        (
+            {"commit.interval.ms": 5000, "producer.transaction.timeout.ms": 5000},
+            "commit.interval.ms",
+        ),
+    ],
+)
+def test_settings_against_transactions_are_refused(given: dict[str, object], named: str) -> None:
+    with pytest.raises(BadSettings, match=named):
+        app_settings(given)
+
+
+def test_the_commit_interval_follows_the_guarantee() -> None:
+    assert app_settings({}).commit_interval_ms == 100
+    assert app_settings(AT_LEAST_ONCE).commit_interval_ms == 1000
+    slow = app_settings({"commit.interval.ms": 30_000})
+    assert (slow.commit_interval_ms, slow.transaction_timeout_ms) == (30_000, 90_000)
+
+
+def test_the_guarantee_of_an_app_is_one_of_two() -> None:
+    assert Streams("app").guarantee == "exactly_once_v2"
+    assert Streams("app", processing="at_least_once").guarantee == "at_least_once"
+    with pytest.raises(StreamsError, match="processing='twice'"):
+        Streams("app", processing="twice")  # type: ignore[arg-type]
