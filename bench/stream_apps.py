@@ -2,12 +2,14 @@
 
     BENCH_APP=count-1 BENCH_IN=lines BENCH_OUT=out moldau streams run bench.stream_apps:count ...
 
-The name of the app and its topics come from the environment: each run is an app of its own.
+The name of the app, its topics and its guarantee come from the environment: each run is an app of
+its own.
 """
 
 from __future__ import annotations
 
 import os
+from typing import Any
 
 import msgspec
 
@@ -42,7 +44,8 @@ class Scored(msgspec.Struct):
 
 
 def _streams() -> tuple[Streams, Stream[str, Order]]:
-    app = Streams(os.environ.get("BENCH_APP", "bench"))
+    guarantee: Any = os.environ.get("BENCH_PROCESSING", "at_least_once")
+    app = Streams(os.environ.get("BENCH_APP", "bench"), processing=guarantee)
     return app, app.stream(os.environ.get("BENCH_IN", "in"), Order, key=str)
 
 

@@ -5,8 +5,9 @@ it; broker, app and the measuring process share the cores. Measured is the time 
 records at the end of the app. The first comes after a tenth of the load, so that neither start nor
 warm-up count. Each run is a new app that reads its topic from the beginning.
 
-All commit once a second. Tables announce updates by their library's default: ours and Kafka Streams
-the last of each key at a commit, the others each one.
+All are at-least-once and commit once a second; `bench.stream_guarantees` has exactly-once. Tables
+announce updates by their library's default: ours and Kafka Streams the last of each key at a
+commit, the others each one.
 
 The gain from a second worker is measured by marks all over the load (bench.stream_marks), while
 both run: an app that computes, one that hardly does, and beside each the same work in bare
@@ -62,6 +63,8 @@ RESTORED: Final = round(1_000_000 * SCALE)
 BEGIN: Final = b"begin"
 END: Final = b"end"
 OURS: Final = "moldau"
+EXACT: Final = "exactly-once"
+"""Ours with transactions, which it commits ten times a second."""
 JAVA: Final = "Kafka Streams"
 # The package of each, and its program in bench/stream_peers.py.
 PEERS: Final = {
@@ -222,11 +225,13 @@ def command(app: App) -> tuple[Sequence[str], dict[str, str]]:
     words = (app.kind, arena().bootstrap, app.name, str(app.state), topic)
     if app.library == JAVA:
         return [*java_command(), *words, other, app.out], {}
-    if app.library != OURS:
+    if app.library in PEERS:
         package, program = PEERS[app.library]
         python = str(peer_python(package))
         return [python, "-m", "bench.stream_peers", program, *words, app.out], {}
     named = {"BENCH_APP": app.name, "BENCH_IN": topic, "BENCH_OTHER": other, "BENCH_OUT": app.out}
+    if app.library == EXACT:
+        named["BENCH_PROCESSING"] = "exactly_once"
     moldau = str(Path(sys.executable).with_name("moldau"))
     run = [moldau, "streams", "run", f"bench.stream_apps:{app.kind}"]
     where = ["--bootstrap", arena().bootstrap, "--state", str(app.state)]
@@ -279,7 +284,11 @@ def seen(out: str, keys: Sequence[bytes], process: subprocess.Popen[bytes]) -> l
     in time."""
     times: dict[bytes, float] = {}
     deadline = time.monotonic() + CELL_S
-    with Consumer(bootstrap_servers=arena().bootstrap, auto_offset_reset="earliest") as consumer:
+    with Consumer(
+        bootstrap_servers=arena().bootstrap,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    ) as consumer:
         consumer.assign([TopicPartition(out, 0)])
         while len(times) < len(keys):
             if time.monotonic() > deadline:
@@ -378,7 +387,7 @@ def throughput(library: str, kind: str, keys: int) -> float:
 
 
 def _records(library: str, keys: int) -> int:
-    if keys == FEW_KEYS and library in (OURS, JAVA):
+    if keys == FEW_KEYS and library in (OURS, EXACT, JAVA):
         return RECORDS_AT_COMMIT
     return RECORDS.get(library, RECORDS_ELSE)
 
