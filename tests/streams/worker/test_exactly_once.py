@@ -7,7 +7,6 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -32,10 +31,15 @@ LAZY = {"commit.interval.ms": 60_000}
 AT_LEAST_ONCE = {"processing.guarantee": "at_least_once"}
 
 
-async def until(is_so: Callable[[], Any]) -> None:
+async def until(worker: Worker, is_so: Callable[[], bool]) -> None:
+    """Look in the breaks of the worker's work."""
     async with asyncio.timeout(60):
-        while not is_so():  # noqa: ASYNC110 - it looks at a worker that tells nobody
-            await asyncio.sleep(0.01)
+        while not await worker._gate.ask(is_so):
+            pass
+
+
+def processed(worker: Worker) -> int:
+    return sum(each.processed for each in worker.tasks.values())
 
 
 @asynccontextmanager
@@ -89,7 +93,7 @@ def test_a_restore_waits_for_a_transaction_that_is_open_below_its_end(
                 await open_one.send(changelog, b"9", key=b"a", partition=where.partition)
             await open_one.flush()
             async with cluster.worker(plan, str(tmp_path / "new")) as worker:
-                await until(lambda: _waits_at_the_end(worker))
+                await until(worker, lambda: _waits_at_the_end(worker))
                 await cluster.write(lines, "a")
                 end = open_one.commit_transaction if is_committed else open_one.abort_transaction
                 await end()
@@ -171,7 +175,7 @@ def test_a_fenced_worker_begins_again_and_nothing_comes_twice(
         lazy = {"commit.interval.ms": 3000}
         async with cluster.worker(plan, str(tmp_path), make_task=MAKE, settings=lazy) as worker:
             await cluster.write(lines, "1", "2", "x", "y")
-            await until(lambda: sum(each.processed for each in worker.tasks.values()) >= 4)
+            await until(worker, lambda: processed(worker) >= 4)
             async with another(cluster, worker._directory.member):
                 pass  # it fences the worker's producer, and aborts its transaction
             await cluster.write(lines, "3", "z")
@@ -197,7 +201,7 @@ def test_queries_see_what_is_committed(
         async def write_and_count(worker: Worker) -> int:
             async with Producer(bootstrap_servers=cluster.servers) as producer:
                 await producer.send_and_wait(lines, b"", key=b"k")
-            await until(lambda: sum(each.processed for each in worker.tasks.values()) == 1)
+            await until(worker, lambda: processed(worker) == 1)
             found: int = await worker.queries.ask("counts", Count())
             return found
 

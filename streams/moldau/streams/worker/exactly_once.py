@@ -10,7 +10,6 @@ outcome that is not known is settled by a new producer of the same id before any
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
@@ -26,6 +25,7 @@ from moldau.client import (
     TransactionError,
 )
 from moldau.errors.codes import ErrorCode
+from moldau.runtime.timeouts import timeout
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.state.changes import Changes
 from moldau.streams.worker.committed import Committed
@@ -158,7 +158,7 @@ class ExactlyOnce:
         waited_s = 0.0
         while waited_s < _OFFSETS_S:
             try:
-                async with asyncio.timeout(_LOOK_S):
+                async with timeout(_LOOK_S):
                     await self._sending.producer.send_offsets(texts, group)
                     return
             except TimeoutError:
