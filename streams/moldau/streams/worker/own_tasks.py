@@ -214,6 +214,18 @@ class OwnTasks:
         aside = TaskDatabase.set_aside(path, self._runtime.files)
         self._reports.damaged(str(task_id), str(damage), aside)
 
+    async def pass_markers(self) -> bool:
+        """Move stores over the markers of the last commit. Return whether all are there."""
+        tasks = self.of(TaskState.RUNNING)
+        changelogs = [where for task in tasks for where in task.changelogs()]
+        if not changelogs or not self._door.committer.is_atomic:
+            return True
+        marked = await self._door.without_open_transactions(changelogs)
+        ends = await self._door.ends(changelogs)
+        for task in tasks:
+            await self._gate.run(restore.pass_markers, task, ends, marked, self.topics)
+        return marked.issuperset(changelogs)
+
     async def close_all(self) -> None:
         """Close all tasks."""
         await self.close(list(self.tasks))

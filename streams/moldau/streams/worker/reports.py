@@ -71,7 +71,9 @@ class Reports:
 
     def restored(self, task: WorkerTask) -> None:
         """Report that the task is restored and runs."""
-        read = {each.store: each.end - each.begin for each in task.restoring.values()}
+        read = {
+            each.store: each.end - each.begin for each in task.restoring.values() if each.records
+        }
         if any(read.values()):
             facts = ", ".join(
                 f"{store} {count:,} offsets" for store, count in read.items() if count

@@ -77,6 +77,29 @@ def is_current(
     return True
 
 
+def pass_markers(
+    task: WorkerTask,
+    ends: Mapping[TopicPartition, tuple[int, int]],
+    marked: Set[TopicPartition],
+    topics: Mapping[str, TopicFacts],
+) -> None:
+    """Move the positions of a committed task over the markers at the ends of its changelogs, so
+    that a start after a clean stop has nothing to read. `marked` as in `is_current`."""
+    if task.database is None or task.is_touched:
+        return
+    passed = {}
+    for store in task.program.stores:
+        where = task.changelog(store)
+        if where is None or store.source_topic is not None or where not in marked:
+            continue
+        position = task.database.position(store.name)
+        end = ends[where][1]
+        if position is not None and end == position.offset + 1:
+            passed[store.name] = ChangelogPosition(end, topics[where.topic].topic_id)
+    if passed:
+        task.database.commit(passed)
+
+
 def open_offsets(tasks: Iterable[WorkerTask]) -> dict[TopicPartition, int]:
     """Return the offsets at which unfinished changelogs are read on."""
     return {
@@ -99,6 +122,7 @@ def apply(task: WorkerTask, fetched: Fetched, topic: TopicFacts) -> int:
         if key is not None:  # an input may have such records, a changelog has none
             changes.add(key, value, timestamp)
     task.task.restore(at.store, changes)
+    at.records += count
     advance(task, where, chunk.next_offset, topic)
     return count
 

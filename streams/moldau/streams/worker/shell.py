@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Mapping, Sequence
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, suppress
 from typing import Final
 
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -39,6 +39,9 @@ from moldau.streams.worker.tasks import MakeTask, OpenDatabase, TaskState, Worke
 
 _SLICES: Final = 10
 """At most this many slices of a task are processed before the others have their turn."""
+_MARKER_LOOKS: Final = 10
+_MARKER_LOOK_S: Final = 0.02
+"""How often and how far apart a stopping worker looks for the markers of its last commit."""
 _LEARN_ENDS_S: Final = 0.5
 _TOPIC_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
@@ -342,6 +345,11 @@ class Worker:
             task.is_touched = True
         self._decisions.on_stopping()
         await self._decide()
+        with suppress(KafkaError):  # the next start reads the markers, then
+            for _ in range(_MARKER_LOOKS):
+                if await self._own.pass_markers():
+                    return
+                await asyncio.sleep(_MARKER_LOOK_S)
 
     async def _commit(self, tasks: Sequence[WorkerTask]) -> None:
         """Commit these tasks, and tell the outcome."""

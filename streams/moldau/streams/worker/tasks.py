@@ -98,6 +98,8 @@ class Restoring:
     begin: int
     position: int
     end: int
+    records: int = 0
+    """How many records were read; the other offsets are markers, or were compacted."""
 
     @property
     def is_done(self) -> bool:
