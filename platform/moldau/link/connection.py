@@ -266,16 +266,6 @@ class Connection(asyncio.BufferedProtocol):
             deadline = self._deadline(timeout_s)
             self._renewal.aside.append(Aside(request, on_answer, version, deadline))
             return
-        self._ask_now(request, on_answer, version=version, timeout_s=timeout_s)
-
-    def _ask_now(
-        self,
-        request: Request,
-        on_answer: OnAnswer,
-        *,
-        version: int | None = None,
-        timeout_s: float | None = None,
-    ) -> None:
         deadline = self._deadline(timeout_s)
         parts = self._encode(request, version, _Waiting(deadline, on_answer))
         self._write(parts)
@@ -530,10 +520,10 @@ async def _ask_versions(connection: Connection, version: int) -> ApiVersionsResp
     return cast(ApiVersionsResponse, await _answer(connection.ask, request, version, None))
 
 
-async def _answer(
+def _answer(
     ask: Callable[..., None], request: Request, version: int | None, timeout_s: float | None
-) -> Response:
-    """Return the response to a request that `ask` sends."""
+) -> asyncio.Future[Response]:
+    """Send a request by `ask`, and return its response once it is there."""
     future: asyncio.Future[Response] = asyncio.get_running_loop().create_future()
 
     def settle(answer: Response | KafkaError) -> None:
@@ -545,13 +535,20 @@ async def _answer(
             future.set_result(answer)
 
     ask(request, settle, version=version, timeout_s=timeout_s)
-    return await future
+    return future
 
 
 async def _ask_at_login(connection: Connection, request: Request, at_most: int) -> Response:
     """Send a request of a login, which is never put aside."""
     version = connection.version_of(type(request), at_most=at_most)
-    return await _answer(connection._ask_now, request, version, None)
+    renewal = connection._renewal
+    assert renewal is not None
+    aside, renewal.aside = renewal.aside, None
+    try:
+        answer = _answer(connection.ask, request, version, None)
+    finally:
+        renewal.aside = aside
+    return await answer
 
 
 async def _connect(connection: Connection, runtime: Runtime, host: str) -> None:

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable
-from contextlib import asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from moldau.broker.server import Broker
-from moldau.client import Admin, Consumer, Producer
+from moldau.broker.server.storage import format_if_empty
+from moldau.client import Admin, Consumer, NewTopic, Producer, Resource, ResourceType
 from moldau.config import Settings, overrides
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import format_uuid, new_uuid
 from moldau.link.connection import Untrusted
 from moldau.link.sasl import LoginRefused
 from moldau.protocol.messages.alter_user_scram_credentials import (
@@ -26,6 +28,7 @@ from moldau.runtime import Runtime
 from tests.broker.server.houses import House, house
 from tests.broker.server.wire import wired
 from tests.link.certificates import Authority, written
+from tests.peers.kafka_broker import free_ports
 from tests.runtime.arena import HOST, REAL_ARENAS, play
 
 CANARY = "canary-password"
@@ -42,9 +45,14 @@ class SecureHouse(House):
     def __init__(self, runtime: Runtime, directory: str, given: dict[str, str]) -> None:
         super().__init__(runtime, directory)
         self.given = given
+        self.cluster_id: str | None = None
 
     def settings(self, **given: str) -> Settings:
-        return super().settings(**given).overlaid(overrides(dict(self.given)))
+        settings = super().settings(**given).overlaid(overrides(dict(self.given)))
+        files, random = self.runtime.files, self.runtime.random
+        now_ms = self.runtime.clock.wall_ms()
+        format_if_empty(files, settings, random, now_ms, self.host, self.cluster_id)
+        return settings
 
 
 class Secured:
@@ -103,6 +111,29 @@ def settings_of(folder: Path) -> dict[str, str]:
         "listener.name.sasl_ssl.plain.sasl.jaas.config": jaas,
         "listener.name.sasl_plaintext.plain.sasl.jaas.config": jaas,
         "connection.failed.authentication.delay.ms": "1",
+    }
+
+
+def node_settings(folder: Path, node_id: int, ports: list[int]) -> dict[str, str]:
+    """One of two nodes: the first is the controller too."""
+    is_first = node_id == 1
+    listeners = f"SASL_SSL://{HOST}:0"
+    jaas = f'{PLAIN_MODULE} required username="alice" password="{CANARY}" user_alice="{CANARY}";'
+    return {
+        "process.roles": "broker,controller" if is_first else "broker",
+        "node.id": str(node_id),
+        "broker.id": str(node_id),
+        "listeners": listeners + (f",CONTROLLER://localhost:{ports[0]}" if is_first else ""),
+        "listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:SSL",
+        "inter.broker.listener.name": "SASL_SSL",
+        "controller.quorum.bootstrap.servers": "",
+        "controller.quorum.voters": f"1@localhost:{ports[0]}",
+        "ssl.keystore.location": str(folder / "node.pem"),
+        "ssl.truststore.location": str(folder / "ca.pem"),
+        "listener.name.controller.ssl.client.auth": "required",
+        "sasl.enabled.mechanisms": "PLAIN",
+        "sasl.mechanism.inter.broker.protocol": "PLAIN",
+        "listener.name.sasl_ssl.plain.sasl.jaas.config": jaas,
     }
 
 
@@ -301,5 +332,46 @@ def test_a_listener_that_is_not_whole_is_not_opened(
                 pass
         assert "listener=" in str(caught.value)
         assert CANARY not in str(caught.value)
+
+    play("asyncio", main)
+
+
+def test_no_secret_is_described(tmp_path: Path) -> None:
+    """DescribeConfigs has the names of secrets, and none of their values."""
+
+    async def scenario(at: Secured) -> None:
+        async with Admin(at.given("PLAINTEXT")) as admin:
+            described = await admin.describe_configs(Resource(ResourceType.BROKER, "1"))
+        assert {"ssl.key.password", "ssl.keystore.location"} <= {each.name for each in described}
+        assert not [each for each in described if CANARY in repr(each)]
+
+    run(tmp_path, scenario, ssl_key_password=CANARY)
+
+
+def test_brokers_and_controllers_talk_over_tls_with_logins(tmp_path: Path) -> None:
+    """Replicas follow over SASL_SSL, and a controller takes only nodes with a certificate."""
+
+    async def main(runtime: Runtime) -> None:
+        authority = Authority()
+        written(tmp_path, "ca.pem", authority.certificate_pem)
+        written(tmp_path, "node.pem", authority.issue("localhost", HOST).pem)
+        (tmp_path / "alice.pem").write_text(authority.issue("alice").pem)
+        async with house(runtime) as one, house(runtime) as two:
+            ports = free_ports(1)
+            first = SecureHouse(runtime, one.directory, node_settings(tmp_path, 1, ports))
+            second = SecureHouse(runtime, two.directory, node_settings(tmp_path, 2, ports))
+            first.cluster_id = second.cluster_id = format_uuid(new_uuid(runtime.random))
+            async with AsyncExitStack() as running:
+                broker = await first.start()
+                running.push_async_callback(broker.aclose)
+                follower = await second.start()
+                running.push_async_callback(follower.aclose)
+                given = Secured(first, broker, tmp_path, authority).login("SASL_SSL", "PLAIN")
+                async with Admin(given) as admin, Producer(given, acks="all") as producer:
+                    topic = NewTopic("t", 1, 2, configs={"min.insync.replicas": "2"})
+                    await admin.create_topic(topic)
+                    await producer.send_and_wait("t", b"value")
+            for lines in (first.lines, second.lines):
+                assert not [each for each in lines if CANARY in each]
 
     play("asyncio", main)
