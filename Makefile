@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 DISTRIBUTIONS := platform broker streams connect connectors
 MANIFESTS := pyproject.toml constraints.txt $(DISTRIBUTIONS:%=%/pyproject.toml)
 KERNEL := $(wildcard platform/hatch_build.py platform/moldau/records/*.px[yi])
-CODE := $(DISTRIBUTIONS:%=%/moldau) connectors/pyspark_moldau.py tests bench examples
+CODE := $(DISTRIBUTIONS:%=%/moldau) connectors/pyspark_moldau.py tests bench examples release
 INSTALL := $(BIN)/uv pip install -q -p $(BIN)/python -c constraints.txt
 
 # make test ARGS="-k properties", make bench AREA=records, make story SEED=7, make fuzz SECONDS=300
@@ -148,6 +148,10 @@ stream-bench-peers: venv ## install other stream engines in a venv of their own,
 .PHONY: fuzz
 fuzz: $(VENV)/.fuzz ## coverage-guided fuzzing, SECONDS for each target
 	$(BIN)/python -m tests.fuzz all --seconds $(SECONDS)
+
+.PHONY: dist
+dist: venv ## wheels and source archives of all distributions, in dist/; ARGS="--python PATH"
+	@$(BIN)/python -m release $(ARGS)
 
 .PHONY: clean
 clean: ## remove what was built here

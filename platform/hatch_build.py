@@ -6,6 +6,10 @@ which `moldau.records.KERNEL` is "pure".
 
 A wheel gets the module and a platform tag; an editable installation gets it in place, beside its
 source. Cython runs here, so neither the repository nor the source distribution carries C.
+Two builds by one compiler are equal, byte by byte.
+
+A wheel is for one version of Python (cp311, not abi3): the kernel reads lists, tuples and bytes by
+macros and reuses records through a free list, neither of which the limited API has.
 """
 
 # The build's own modules are not installed where mypy runs.
@@ -38,6 +42,12 @@ def reason_for_pure() -> str | None:
     return None
 
 
+def _arguments() -> list[str]:
+    """What a compiler like GCC is told: debugging data would name the folder of this build, so that
+    no two builds were equal."""
+    return [] if sys.platform == "win32" else ["-g0"]
+
+
 def compile_kernel(source: Path, folder: Path) -> Path:
     """The module compiled from `source` and what it includes, somewhere in `folder`; whatever
     fails, raises."""
@@ -49,7 +59,8 @@ def compile_kernel(source: Path, folder: Path) -> Path:
     copy.parent.mkdir(parents=True)
     for part in (source, *source.parent.glob("*.pxi")):
         shutil.copyfile(part, copy.parent / part.name)
-    extensions = cythonize([Extension(MODULE, [str(copy)])], quiet=True, force=True)
+    extension = Extension(MODULE, [str(copy)], extra_compile_args=_arguments())
+    extensions = cythonize([extension], quiet=True, force=True)
     command = build_ext(Distribution({"name": "moldau-platform", "ext_modules": extensions}))
     command.build_lib = str(folder / "library")
     command.build_temp = str(folder / "objects")

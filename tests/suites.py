@@ -47,6 +47,7 @@ DEEP_FILES: Final = (
     "tests/protocol/oracle/test_kafka_java.py",
     "tests/records/test_build.py",
     "tests/records/test_kafka_reads_ours.py",
+    "tests/release/test_dist.py",
     "tests/runtime/test_disk_mutants.py",
     "tests/spark/",
     "tests/connectors/spark/",

@@ -227,6 +227,43 @@ def test_extras_are_named_alike_everywhere() -> None:
     assert not found
 
 
+OURS = re.compile(r"pip install '?moldau\b")
+"""A command that works where moldau is in an index, or where `docs/install.md` was followed."""
+
+
+def unexplained_installs(path: str, text: str) -> Found:
+    """Where a page lacks a link to `docs/install.md`, or code has the command itself."""
+    if not OURS.search(text) or path in ("docs/install.md", "platform/moldau/plugins/extras.py"):
+        return {}
+    if path.endswith(".md"):
+        return {} if "(install.md" in text or "(docs/install.md" in text else {path: "no link"}
+    return {path: "not by moldau.plugins.extras"}
+
+
+def test_each_command_that_installs_moldau_works_today() -> None:
+    found: dict[str, int | str] = {}
+    for path in tracked():
+        is_history = path == "CHANGELOG.md" or path.startswith(("tests/", "bench/", "release/"))
+        if path.endswith((".py", ".md")) and not is_history:
+            found |= unexplained_installs(path, (ROOT / path).read_text(encoding="utf-8"))
+    assert not found
+
+
+@pytest.mark.parametrize(
+    ("path", "text", "is_found"),
+    [
+        ("docs/x.md", "pip install 'moldau[avro]'", True),
+        ("docs/x.md", "pip install moldau, see [install](install.md)", False),
+        ("docs/x.md", "pip install moldaux", False),
+        ("connect/moldau/connect/x.py", "\"pip install 'moldau[avro]'\"", True),
+    ],
+)
+def test_a_planted_command_that_installs_nothing_is_found(
+    path: str, text: str, is_found: bool
+) -> None:
+    assert bool(unexplained_installs(path, text)) is is_found
+
+
 @pytest.mark.parametrize(
     ("text", "is_found"),
     [

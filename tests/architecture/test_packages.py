@@ -26,6 +26,7 @@ NOT_MIRRORS = {
     "e2e": "the whole, in real processes",
     "examples": "the examples run",
     "fuzz": "every decoder on bad input",
+    "release": "wheels, source archives and what is in them",
     "peers": "Apache Kafka's own code to compare with",
     "simulation": "whole clusters from a seed",
 }
@@ -33,6 +34,7 @@ NOT_MIRRORS = {
 
 BESIDE_THE_NAMESPACE = {
     "platform/hatch_build.py": "compiles the kernel",
+    "platform/moldau/__main__.py": "python -m moldau",
     "connectors/pyspark_moldau.py": "Spark looks for data sources at the top of the path",
 }
 

@@ -61,7 +61,7 @@ def _error_line(err: str) -> str:
         return ""
     text = lines[-1].removeprefix("moldau: ").removeprefix("internal error: ")
     if "has no command streams" in text or "no command streams" in text:
-        return "moldau-streams is not installed: pip install moldau-streams"
+        return "moldau-streams is not installed: install it as you installed moldau"
     return text.removesuffix("; moldau --debug shows where")
 
 

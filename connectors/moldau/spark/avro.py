@@ -13,6 +13,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from moldau.errors import ConfigError
+from moldau.plugins.extras import install_command
 
 _PRIMITIVES: Final = {
     "boolean": "BOOLEAN",
@@ -158,5 +159,5 @@ def _fastavro() -> Any:
         return import_module("fastavro")
     except ImportError as error:
         raise ConfigError(
-            "value.format=avro needs fastavro: pip install 'moldau[avro]'", missing="fastavro"
+            f"value.format=avro needs fastavro: {install_command('avro')}", missing="fastavro"
         ) from error

@@ -17,6 +17,7 @@ from importlib.util import find_spec
 from typing import Any, Final
 
 from moldau.errors import ConfigError
+from moldau.plugins.extras import install_command
 from moldau.runtime.children import start_thread
 from moldau.spark.class_archive import with_archive
 from moldau.spark.java import find_java
@@ -33,9 +34,6 @@ DEFAULTS: Final[Mapping[str, str]] = {
     # 1 GB would end the query, again at each try.
     "spark.driver.maxResultSize": "0",
 }
-_INSTALL: Final = "Spark is not installed: pip install 'moldau[spark]'"
-_INSTALL_CONNECT: Final = "Spark Connect needs more packages: pip install 'moldau[spark-connect]'"
-
 _NO_SHARED_SERVER: Final = (
     "only PySpark 4.3 and newer can share a Spark Connect server: pip install 'pyspark>=4.3', or "
     "use another spark.deploy"
@@ -145,7 +143,11 @@ def _create_session(builder: Any, sessions: Any) -> Any:
 def need_spark() -> None:
     """Raise ConfigError if PySpark is not installed. PySpark is not imported."""
     if find_spec("pyspark") is None:
-        raise ConfigError(_INSTALL, missing="pyspark")
+        raise ConfigError(_no_spark(), missing="pyspark")
+
+
+def _no_spark() -> str:
+    return f"Spark is not installed: {install_command('spark')}"
 
 
 def need_connect() -> None:
@@ -154,14 +156,17 @@ def need_connect() -> None:
         try:
             import_module(part)
         except ImportError as error:
-            raise ConfigError(_INSTALL_CONNECT, missing=error.name) from error
+            raise ConfigError(
+                f"Spark Connect needs more packages: {install_command('spark-connect')}",
+                missing=error.name,
+            ) from error
 
 
 def _import_spark(module: str) -> Any:
     try:
         return import_module(module)
     except ImportError as error:
-        raise ConfigError(_INSTALL, missing=error.name) from error
+        raise ConfigError(_no_spark(), missing=error.name) from error
 
 
 def _import_pandas() -> None:

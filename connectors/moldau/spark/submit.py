@@ -7,6 +7,7 @@ from importlib.util import find_spec
 from typing import Final
 
 from moldau.errors import ConfigError
+from moldau.plugins.extras import install_command
 from moldau.runtime.children import process_environment
 from moldau.runtime.files import parent_path
 from moldau.runtime.real_files import RealFiles
@@ -41,7 +42,7 @@ def find_submit(home: str | None) -> str:
         spec = find_spec("pyspark")
         if spec is None or spec.origin is None:
             raise ConfigError(
-                "spark-submit was not found: set spark.home, or pip install 'moldau[spark]'"
+                f"spark-submit was not found: set spark.home, or {install_command('spark')}"
             )
         where, name = parent_path(spec.origin), "pyspark"
     found = f"{where.rstrip('/')}/bin/spark-submit"

@@ -66,6 +66,20 @@ class Package:
                 return _named(_header(text))
         return _named({})
 
+    @property
+    def basename(self) -> str:
+        """The name of the metadata's folder: it begins with the name of the package."""
+        return os.path.basename(self.folder)
+
+    def requirements(self) -> list[str]:
+        """Return the values of `Requires-Dist`, as they stand in the metadata."""
+        text = self._read("METADATA") or self._read("PKG-INFO") or ""
+        head, _, _ = text.partition("\n\n")
+        field = "Requires-Dist:"
+        return [
+            line.removeprefix(field).strip() for line in head.splitlines() if line.startswith(field)
+        ]
+
     def _read(self, file: str) -> str | None:
         try:
             with open(os.path.join(self.folder, file), encoding="utf-8") as opened:
@@ -106,7 +120,7 @@ def version_of(distribution: str) -> str | None:
     """Return the version of an installed package, or None."""
     wanted = normalized(distribution)
     for package in installed_packages():
-        if wanted in normalized(os.path.basename(package.folder)):
+        if wanted in normalized(package.basename):
             try:
                 named = package.named()
             except (ValueError, OSError):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any, BinaryIO, Final
+from typing import Any, BinaryIO
 
 from moldau.connect.api import ConnectError, DataError, Schema, Struct
 from moldau.connect.data import (
@@ -22,6 +22,7 @@ from moldau.connect.data import (
     TIME,
     TIMESTAMP,
 )
+from moldau.plugins.extras import install_command
 
 _SIMPLE: Mapping[str, Schema] = {
     "bool": BOOLEAN,
@@ -42,7 +43,9 @@ _SIMPLE: Mapping[str, Schema] = {
 }
 
 
-MISSING: Final = "Parquet needs pyarrow -> pip install 'moldau[parquet]'"
+def missing() -> str:
+    """Return what to say without pyarrow."""
+    return f"Parquet needs pyarrow -> {install_command('parquet')}"
 
 
 def is_installed() -> bool:
@@ -55,7 +58,7 @@ def _arrow() -> Any:
         import pyarrow
         import pyarrow.parquet
     except ImportError as error:
-        raise ConnectError(MISSING) from error
+        raise ConnectError(missing()) from error
     return pyarrow
 
 

@@ -8,7 +8,7 @@ from enum import Enum
 from moldau.connect.api import ConfigModel, Problem, key
 from moldau.connectors.file.formats import Compression, Format
 from moldau.connectors.file.naming import check_template
-from moldau.connectors.file.parquet import MISSING, is_installed
+from moldau.connectors.file.parquet import is_installed, missing
 from moldau.connectors.file.rolling import Limits
 
 
@@ -21,7 +21,7 @@ class OnBadLine(Enum):
 
 def _missing(format_: Format) -> Iterable[Problem]:
     if format_ is Format.PARQUET and not is_installed():
-        yield Problem("format", MISSING)
+        yield Problem("format", missing())
 
 
 class FileSourceConfig(ConfigModel):

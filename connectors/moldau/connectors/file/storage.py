@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any, BinaryIO
 
 from moldau.connect.api import ConnectError
+from moldau.plugins.extras import install_command
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,6 +158,6 @@ def storage_of(path: str) -> Storage:
         system, _ = fsspec.core.url_to_fs(path)
     except (ImportError, ValueError) as error:
         raise ConnectError(
-            f"{path}: {error} -> pip install 'moldau[fsspec]', and the package for that protocol"
+            f"{path}: {error} -> {install_command('fsspec')}, and the package for that protocol"
         ) from error
     return RemoteStorage(system, path.partition("://")[0] + "://")

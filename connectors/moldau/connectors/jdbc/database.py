@@ -22,6 +22,7 @@ from moldau.connectors.jdbc.dialects import Dialect
 from moldau.connectors.jdbc.failures import Failure, Meaning, understand
 from moldau.connectors.jdbc.postgresql_catalog import load_as_text
 from moldau.connectors.pace import Pace
+from moldau.plugins.extras import install_command
 from moldau.runtime.children import Mailbox, start_thread
 from moldau.runtime.real_files import RealFiles
 
@@ -37,14 +38,13 @@ _ERRORS: tuple[type[Exception], ...] = (
 # whole numbers, text, double precision, numeric, date, time and timestamps.
 _BINARY_TYPES = frozenset({16, 17, 20, 21, 23, 25, 701, 1042, 1043, 1082, 1083, 1114, 1184, 1700})
 
-_DRIVERS = {
-    "psycopg": "pip install 'moldau[postgres]'",
-    "pymysql": "pip install 'moldau[mysql]'",
-    "duckdb": "pip install 'moldau[duckdb]'",
-    "duckdb_engine": "pip install 'moldau[duckdb]'",
-    "pymssql": "pip install pymssql",
-    "oracledb": "pip install oracledb",
+_EXTRAS: Final = {
+    "psycopg": "postgres",
+    "pymysql": "mysql",
+    "duckdb": "duckdb",
+    "duckdb_engine": "duckdb",
 }
+"""The extras that bring drivers."""
 
 CONNECT_S: Final = 30
 """How long a connection may take, until it has answered."""
@@ -55,6 +55,12 @@ _CONNECT_TIMEOUTS: Final[Mapping[str, tuple[str, ...]]] = {
 _OPEN_OTHERWISE: Final = "with a different configuration than existing connections"
 _DATED: Final = frozenset((1082, 1114, 1184))
 """PostgreSQL's OIDs of the types date, timestamp and timestamptz."""
+
+
+def _install_driver(name: str) -> str:
+    """Return the command that installs a driver."""
+    extra = _EXTRAS.get(name)
+    return install_command(extra) if extra is not None else f"pip install {name}"
 
 
 class PoisonError(Exception):
@@ -225,10 +231,11 @@ class Database:
         try:
             engine = sa.create_engine(self._address.url, connect_args=self._arguments(), **options)
         except ModuleNotFoundError as error:
-            hint = _DRIVERS.get(str(error.name), f"pip install {error.name}")
+            hint = _install_driver(str(error.name))
             raise ConnectError(f"the driver {error.name} is not installed -> {hint}") from error
         except sa.exc.NoSuchModuleError as error:
-            hint = _DRIVERS.get(self.dialect.name, "see docs/jdbc.md")
+            is_known = self.dialect.name in _EXTRAS
+            hint = _install_driver(self.dialect.name) if is_known else "see docs/jdbc.md"
             raise ConnectError(
                 f"no driver for {self._address.dialect} is installed -> {hint}"
             ) from error

@@ -18,6 +18,7 @@ from moldau.connectors.spark.batches import (
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.spool import SpooledRows, spooled_rows
 from moldau.errors import ConfigError
+from moldau.plugins.extras import install_command
 
 
 def delta_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> WriteBatch:
@@ -26,7 +27,7 @@ def delta_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> WriteB
         delta = import_module("deltalake")
     except ImportError as error:
         raise ConfigError(
-            "sink.format=delta needs deltalake: pip install 'moldau[delta]'",
+            f"sink.format=delta needs deltalake: {install_command('delta')}",
             missing="deltalake",
         ) from error
     path = config.sink_path

@@ -19,6 +19,7 @@ from moldau.connectors.spark.batches import (
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.spool import spooled_rows
 from moldau.errors import ConfigError
+from moldau.plugins.extras import install_command
 from moldau.spark.reach import Unavailable
 
 _LAST_BATCH: Final = "moldau.batch."
@@ -31,7 +32,7 @@ def iceberg_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> Writ
         missing = import_module("pyiceberg.exceptions").NoSuchTableError
     except ImportError as error:
         raise ConfigError(
-            "sink.format=iceberg needs pyiceberg: pip install 'moldau[iceberg]'",
+            f"sink.format=iceberg needs pyiceberg: {install_command('iceberg')}",
             missing=error.name,
         ) from error
     name = config.sink_table

@@ -15,6 +15,7 @@ from moldau.connectors.spark.base_config import FILE_FORMATS
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.connectors.spark.source_spool import SourceSpool
 from moldau.errors import ConfigError
+from moldau.plugins.extras import install_command
 from moldau.spark.reach import Unavailable
 
 if TYPE_CHECKING:
@@ -182,7 +183,7 @@ def _delta_table(config: SparkSourceConfig) -> Any:
         delta = import_module("deltalake")
     except ImportError as error:
         raise ConfigError(
-            "source.format=delta needs deltalake: pip install 'moldau[delta]'",
+            f"source.format=delta needs deltalake: {install_command('delta')}",
             missing="deltalake",
         ) from error
     options = config.with_prefix("source.option.") or None
@@ -197,7 +198,7 @@ def _iceberg_table(config: SparkSourceConfig) -> Any:
         missing = import_module("pyiceberg.exceptions").NoSuchTableError
     except ImportError as error:
         raise ConfigError(
-            "source.format=iceberg needs pyiceberg: pip install 'moldau[iceberg]'",
+            f"source.format=iceberg needs pyiceberg: {install_command('iceberg')}",
             missing=error.name,
         ) from error
     catalog = catalogs.load_catalog(config.source_catalog, **config.with_prefix("source.option."))

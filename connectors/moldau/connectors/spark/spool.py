@@ -18,6 +18,7 @@ from importlib import import_module
 from typing import Any, Final
 
 from moldau.errors import ConfigError
+from moldau.plugins.extras import install_command
 from moldau.spark.reach import Unavailable
 
 LOG: Final = logging.getLogger("moldau.connectors.spark")
@@ -117,7 +118,7 @@ def file_system(address: str) -> tuple[Any, str]:
         found, path = import_module("fsspec.core").url_to_fs(address)
     except (ImportError, ValueError, OSError) as error:
         raise ConfigError(
-            f"{error}: pip install 'moldau[fsspec]' and the package for that protocol",
+            f"{error}: {install_command('fsspec')}, and the package for that protocol",
             address=address,
         ) from error
     return fs.PyFileSystem(fs.FSSpecHandler(found)), path

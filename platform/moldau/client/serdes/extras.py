@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from moldau.errors import ConfigError
+from moldau.plugins.extras import install_command
 from moldau.runtime.forks import import_whole
 
 
@@ -17,6 +18,6 @@ def need(module: str, extra: str) -> Any:
         if missing.split(".")[0] != module.split(".")[0]:
             raise
         raise ConfigError(
-            f"{extra} needs a library that is not installed: pip install 'moldau[{extra}]'",
+            f"{extra} needs a library that is not installed: {install_command(extra)}",
             library=missing,
         ) from error

@@ -1,0 +1,87 @@
+"""Builds every distribution into one folder: a source archive and wheels.
+
+Invariants: sources are copied first, so nothing that lies in the tree gets into an archive; two
+builds of one commit with one compiler are equal, byte by byte (SOURCE_DATE_EPOCH is the commit's
+date unless it is set); the wheels of the platform are one for each given Python, with the kernel,
+and one that fits everywhere, without it. An installer takes the first that fits.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+ROOT: Final = Path(__file__).parents[1]
+DISTRIBUTIONS: Final = ("platform", "broker", "streams", "connect", "connectors")
+_OLDEST_EPOCH: Final = 315_532_800  # 1980: a zip file knows nothing older
+_LEFT: Final = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "__pycache__", "*.egg-info")
+_WHOLE: Final = ("pyproject.toml", "README.md", "LICENSE")
+
+
+class BuildFailed(Exception):
+    """A build ended with an error; the text is what it said."""
+
+
+def build(out: Path, pythons: Sequence[str]) -> list[Path]:
+    """Empty `out` of earlier archives, fill it, and return the files, sorted. Raise BuildFailed."""
+    out.mkdir(parents=True, exist_ok=True)
+    for old in (*out.glob("moldau*.whl"), *out.glob("moldau*.tar.gz")):
+        old.unlink()
+    with tempfile.TemporaryDirectory(prefix="moldau-dist-") as folder:
+        epoch = _epoch()
+        for name in (*DISTRIBUTIONS, "moldau"):
+            source = _copied(name, Path(folder))
+            _uv(["build", "--sdist", "-o", out, source], epoch)
+            _uv(["build", "--wheel", "-o", out, source], epoch, MOLDAU_PURE="1")
+        for python in dict.fromkeys(pythons):
+            command: list[str | Path] = ["build", "--wheel", "--python", python, "-o", out]
+            _uv([*command, Path(folder) / "platform"], epoch)
+    (out / ".gitignore").unlink(missing_ok=True)
+    return sorted((*out.glob("moldau*.whl"), *out.glob("moldau*.tar.gz")))
+
+
+def _copied(name: str, folder: Path) -> Path:
+    """Copy the sources of a distribution; those of `moldau` are three files of the root."""
+    target = folder / name
+    if name != "moldau":
+        shutil.copytree(ROOT / name, target, ignore=_LEFT)
+        return target
+    target.mkdir()
+    for each in _WHOLE:
+        shutil.copyfile(ROOT / each, target / each)
+    return target
+
+
+def _epoch() -> str:
+    given = os.environ.get("SOURCE_DATE_EPOCH")
+    if given:
+        return given
+    asked = subprocess.run(
+        ["git", "log", "-1", "--format=%ct"],  # noqa: S607
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return asked.stdout.strip() or str(_OLDEST_EPOCH)
+
+
+def _uv(words: Sequence[str | Path], epoch: str, **environment: str) -> None:
+    """Run uv. The build's own tools have the versions of constraints.txt."""
+    uv = Path(sys.executable).with_name("uv")
+    pinned: list[str | Path] = ["--build-constraints", ROOT / "constraints.txt"]
+    done = subprocess.run(  # noqa: S603
+        [uv, *words, "-q", *pinned],
+        env=os.environ | {"SOURCE_DATE_EPOCH": epoch} | environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        raise BuildFailed(f"uv {' '.join(map(str, words))}\n{done.stderr.strip()}")
