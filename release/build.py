@@ -28,13 +28,14 @@ class BuildFailed(Exception):
     """A build ended with an error; the text is what it said."""
 
 
-def build(out: Path, pythons: Sequence[str]) -> list[Path]:
-    """Empty `out` of earlier archives, fill it, and return the files, sorted. Raise BuildFailed."""
+def build(out: Path, pythons: Sequence[str], epoch: str | None = None) -> list[Path]:
+    """Empty `out` of earlier archives, fill it, and return the files, sorted. Raise BuildFailed.
+    `epoch` is the date of what is in the archives, in seconds since 1970."""
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("moldau*.whl"), *out.glob("moldau*.tar.gz")):
         old.unlink()
     with tempfile.TemporaryDirectory(prefix="moldau-dist-") as folder:
-        epoch = _epoch()
+        epoch = epoch or _epoch()
         for name in (*DISTRIBUTIONS, "moldau"):
             source = _copied(name, Path(folder))
             _uv(["build", "--sdist", "-o", out, source], epoch)

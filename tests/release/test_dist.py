@@ -25,13 +25,14 @@ pytestmark = [pytest.mark.slow, pytest.mark.real, pytest.mark.deep, needs_uv]
 
 STARTS_WITHIN_S = 30.0
 CIBUILDWHEEL = "cibuildwheel>=3"
+EPOCH = "1700000000"
 
 
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `make dist` leaves it."""
     folder = tmp_path_factory.mktemp("dist")
-    write_sbom(folder, build(folder, [sys.executable]))
+    write_sbom(folder, build(folder, [sys.executable], EPOCH))
     return folder
 
 
@@ -56,7 +57,7 @@ def test_there_is_a_wheel_for_everywhere_one_for_here_and_a_source_archive(archi
 
 
 def test_two_builds_are_equal(archives: Path, tmp_path: Path) -> None:
-    again = build(tmp_path, [sys.executable])
+    again = build(tmp_path, [sys.executable], EPOCH)
     write_sbom(tmp_path, again)
 
     assert {each.name for each in again} | {NAME} == {each.name for each in archives.iterdir()}
