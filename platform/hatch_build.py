@@ -22,6 +22,7 @@ import platform
 import shutil
 import sys
 import tempfile
+from contextlib import chdir
 from importlib.machinery import EXTENSION_SUFFIXES
 from pathlib import Path
 from typing import Any
@@ -52,21 +53,28 @@ def compile_kernel(source: Path, folder: Path) -> Path:
     """The module compiled from `source` and what it includes, somewhere in `folder`; whatever
     fails, raises."""
     from Cython.Build import cythonize
-    from setuptools import Distribution, Extension
-    from setuptools.command.build_ext import build_ext
+    from setuptools import Extension
 
     copy = folder / "source" / PACKAGE / source.name
     copy.parent.mkdir(parents=True)
     for part in (source, *source.parent.glob("*.pxi")):
         shutil.copyfile(part, copy.parent / part.name)
-    extension = Extension(MODULE, [str(copy)], extra_compile_args=_arguments())
-    extensions = cythonize([extension], quiet=True, force=True)
+    extension = Extension(MODULE, [str(PACKAGE / source.name)], extra_compile_args=_arguments())
+    with chdir(folder / "source"):  # Cython keeps the paths of included files in the module
+        extensions = cythonize([extension], quiet=True, force=True)
+        _build(extensions, folder)
+    return next((folder / "library" / PACKAGE).iterdir())
+
+
+def _build(extensions: list[Any], folder: Path) -> None:
+    from setuptools import Distribution
+    from setuptools.command.build_ext import build_ext
+
     command = build_ext(Distribution({"name": "moldau-platform", "ext_modules": extensions}))
     command.build_lib = str(folder / "library")
     command.build_temp = str(folder / "objects")
     command.ensure_finalized()
     command.run()
-    return Path(command.get_ext_fullpath(MODULE))
 
 
 class KernelBuildHook(BuildHookInterface):
