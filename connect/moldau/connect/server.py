@@ -22,7 +22,6 @@ from moldau.connect.rest.forwarding import Forwarding
 from moldau.connect.rest.levels import Levels
 from moldau.connect.rest.openapi import document_route
 from moldau.connect.rest.overview import Overview
-from moldau.connect.rest.server import RestServer
 from moldau.connect.storage.file import FileLog
 from moldau.connect.storage.log import KeyedLog, MemoryLog
 from moldau.connect.storage.shell import TopicLog, TopicSpec
@@ -33,10 +32,12 @@ from moldau.errors import ConfigError
 from moldau.logging import Loggers
 from moldau.plugins.layers import platform_version
 from moldau.runtime import Runtime
+from moldau.runtime.http_server import HttpServer
 
 OFFSETS_FILE: Final = "offsets.json"
 ID_FILE: Final = "worker-id"
 PORT_MAX: Final = 65_535
+_REST: Final = ("the REST API", "choose another --listen")
 STANDALONE_ID: Final = "standalone"
 
 
@@ -70,9 +71,9 @@ class ConnectWorker:
         self._runtime = runtime
         self._place = place
         self._loggers = loggers
-        self._rest: RestServer | None = None
+        self._rest: HttpServer | None = None
         self._cluster_id = ""
-        self._admin_rest: RestServer | None = None
+        self._admin_rest: HttpServer | None = None
         self.address: tuple[str, int] | None = None
         self.admin_address: tuple[str, int] | None = None
         self.herder: Herder
@@ -82,7 +83,7 @@ class ConnectWorker:
         """Start the worker. On return it accepts requests. Raise MoldauError if it cannot start."""
         await self._find_cluster()
         if self._place.listen is not None:
-            self._rest = RestServer(self._runtime)
+            self._rest = HttpServer(self._runtime, *_REST)
             self.address = self._rest.bind(*self._place.listen)
         if self._place.state is not None:
             self.settings["group.id"] = self._standalone_id(self._place.state)
@@ -124,7 +125,7 @@ class ConnectWorker:
         if text is None:
             routes += levels.routes()
         elif text.strip():
-            self._admin_rest = RestServer(self._runtime)
+            self._admin_rest = HttpServer(self._runtime, *_REST)
             self.admin_address = self._admin_rest.bind(*_admin_address(text))
             await self._admin_rest.start(make_application(levels.routes(), self.settings))
 

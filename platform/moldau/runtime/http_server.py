@@ -1,29 +1,38 @@
-"""The REST API on uvicorn, on the worker's own event loop."""
+"""An ASGI application served by uvicorn, on the event loop of the process that it belongs to.
+
+Connect's REST API, the metrics of a broker and the console are such applications. uvicorn comes
+with the distributions that have one.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import socket
 from contextlib import suppress
+from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
-from starlette.applications import Starlette
 
 from moldau.errors import MoldauError
-from moldau.runtime import Runtime
 
-START_S = 10.0
+if TYPE_CHECKING:
+    from moldau.runtime import Runtime
+
+START_S: Final = 10.0
 
 
 class CannotListen(MoldauError):
-    """The REST API cannot listen on its address."""
+    """The HTTP server cannot listen on its address."""
 
 
-class RestServer:
+class HttpServer:
     """An HTTP server. Its port is reserved by `bind`; it accepts requests after `start`."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(self, runtime: Runtime, what: str, advice: str) -> None:
+        """`what` is served, as errors call it; `advice` says what to do if the port is taken."""
         self._runtime = runtime
+        self._what = what
+        self._advice = advice
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
@@ -38,7 +47,7 @@ class RestServer:
         except OSError as error:
             listening.close()
             raise CannotListen(
-                "the REST API cannot listen: choose another --listen, or end what listens there",
+                f"{self._what} cannot listen: {self._advice}, or end what listens there",
                 address=f"{host}:{port}",
                 error=str(error.strerror or error),
             ) from None
@@ -46,8 +55,8 @@ class RestServer:
         name = listening.getsockname()
         return host, int(name[1])
 
-    async def start(self, application: Starlette) -> None:
-        """Start to serve. On return requests are answered."""
+    async def start(self, application: Any) -> None:
+        """Start to serve an ASGI application. On return requests are answered."""
         assert self._socket is not None, "bind first"
         config = uvicorn.Config(
             application, log_config=None, access_log=False, lifespan="off", ws="none",
@@ -55,7 +64,7 @@ class RestServer:
         )  # fmt: skip
         self._server = _Server(config)
         serving = self._server.serve(sockets=[self._socket])
-        self._task = self._runtime.spawn(serving, name="rest")
+        self._task = self._runtime.spawn(serving, name="http")
         async with asyncio.timeout(START_S):
             await self._server.answers.wait()
 

@@ -342,6 +342,9 @@ class Fetch(DelayedAnswer):
         """Return the response for a partition with an error. `was_there`: the partition could be
         read earlier, while this fetch waited."""
         wanted.is_diverging = False
+        traffic = self._reader.node.replicas.traffic.unknown()
+        traffic.fetches += 1
+        traffic.failed_fetches += 1
         refusal = self._reader.told(wanted, error)
         aborted: list[AbortedTransaction] | None = []
         is_patient = refusal.code in UNKNOWN_TOPICS
@@ -419,6 +422,17 @@ class Fetch(DelayedAnswer):
 
     # Answering.
 
+    def _count(self) -> None:
+        """Count what was read, by topic."""
+        is_follower = self._reader.is_follower
+        for each in self._watched:
+            traffic = each.partition.traffic
+            traffic.fetches += 1
+            if is_follower:
+                traffic.replication_bytes_out += each.size
+            else:
+                traffic.bytes_out += each.size
+
     def _answer(self, rows: list[Row]) -> None:
         node = self._reader.node
         now_ms = node.runtime.clock.monotonic_ns() // _NS_PER_MS
@@ -431,6 +445,8 @@ class Fetch(DelayedAnswer):
             return
         if self._reader.is_follower:
             self._reader.note_sent(rows)
+        if rows:
+            self._count()
         response = _new_response(session_id, _by_topic(told_rows))
         if self._is_urgent and self._reader.version >= _LEADERS_SINCE:
             _name_leaders(node, self.request, response)

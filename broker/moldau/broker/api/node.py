@@ -9,6 +9,7 @@ All connections and listeners share one object. What differs between listeners i
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol, TypeAlias
@@ -100,6 +101,8 @@ class Node:
     """Called with the id of a follower that could join the ISR of a partition led by this node."""
     peers: Peers | None = None
     """The connections to the other brokers. None: there is no other."""
+    requests: defaultdict[int, int] = field(init=False, default_factory=lambda: defaultdict(int))
+    """The number of requests of clients and brokers, by API key."""
     topics_in_creation: set[str] = field(init=False, default_factory=set)
     """Topics that a Metadata request asked the controller to create. While it has not answered, no
     second request is sent for them."""

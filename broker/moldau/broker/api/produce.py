@@ -193,12 +193,19 @@ class _Produce:
                 appended = partition.append(records, self._acks, self._now_ms)
         except KafkaError as error:
             self.errors += 1
+            traffic = self._replicas.traffic.unknown() if asked is None else asked.traffic
+            traffic.produces += 1
+            traffic.failed_produces += 1
             if self._version < _TOPIC_IDS_SINCE:
                 refusal = told(self._node, topic, index, error)
             else:
                 refusal = told_by_id(self._node, topic_id, index, error)
             return self._refused(index, asked, records, refusal)
         base_offset, last_offset, append_time_ms, _ = appended
+        traffic = partition.traffic
+        traffic.produces += 1
+        traffic.bytes_in += len(records)
+        traffic.messages_in += last_offset - base_offset + 1
         log = partition.offsets
         answer = _new_answer(index, 0, base_offset, append_time_ms, log.log_start_offset)
         # A batch below the high watermark is already as safe as any `acks` can require.

@@ -63,6 +63,7 @@ class BrokerService:
         self.served: Mapping[int, Versions] = served_versions(apis)
         self.throttle = throttle
         self._node = node
+        self._requests = node.requests
         self._apis = apis
         guards: Mapping[int, Guard] = {} if node.authorizer.allows_all else GUARDS
         self._handlers = {key: checked(apis[key], guards.get(key)) for key in self.served}
@@ -73,8 +74,10 @@ class BrokerService:
     def serve(self, request: ApiRequest) -> None:
         """Handle a request of an API and version that are served. A KafkaError of the gate or of
         the handler becomes the answer."""
+        key = request.arrival.key
+        self._requests[key] += 1
         try:
-            self._handlers[request.arrival.key](self._node, request)
+            self._handlers[key](self._node, request)
         except MalformedMessage:
             raise
         except KafkaError as error:

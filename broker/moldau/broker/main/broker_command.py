@@ -42,6 +42,11 @@ class BrokerCommand:
             help="where clients connect; no host before the colon means every address",
         )
         start.add_argument(
+            "--metrics",
+            metavar="[HOST:]PORT",
+            help="serve /metrics for Prometheus, /healthz and /readyz there",
+        )
+        start.add_argument(
             "--cluster-id",
             metavar="ID",
             help="format empty directories for that cluster, whose voters the settings name",

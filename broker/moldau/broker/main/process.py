@@ -8,7 +8,7 @@ SIGTERM, SIGINT or SIGHUP stops the process in order, the second at once.
 from __future__ import annotations
 
 from argparse import Namespace
-from contextlib import suppress
+from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from moldau.broker.main.given import settings_given
@@ -16,8 +16,11 @@ from moldau.broker.main.occupied import check_directories, check_ports, naming_h
 from moldau.cli.command import Context, Exit
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
+    from moldau.broker.exposition.server import MetricsServer
     from moldau.broker.server import Broker
-    from moldau.config import Settings
+    from moldau.config import Layer, Settings
     from moldau.logging import Logger, Loggers
     from moldau.runtime import Runtime
 
@@ -31,6 +34,8 @@ def run_broker(arguments: Namespace, context: Context) -> int:
     tune_allocator()
     raise_open_files()
     settings = settings_given(arguments, context.environment, RealFiles(), arguments.listen)
+    if arguments.metrics is not None:
+        settings = settings.overlaid(_metrics_layer(arguments.metrics))
     if arguments.shard is not None:
         from moldau.broker.main.shard_supervisor import shard_settings
 
@@ -48,6 +53,14 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         check_ports(settings, has_file=has_file)
         run(main, node="broker")
     return Exit.DONE
+
+
+def _metrics_layer(address: str) -> Layer:
+    from moldau.broker.settings.telemetry import moldau_metrics_listener
+    from moldau.config import Given, Source, SourceKind
+
+    source = Source(SourceKind.COMMAND_LINE, "--metrics")
+    return (Given(moldau_metrics_listener.name, address, source),)
 
 
 def _loggers(runtime: Runtime, arguments: Namespace, err: TextIO) -> Loggers:
@@ -77,15 +90,44 @@ async def _serve(
     formats = (
         arguments.config is None or arguments.shard is not None or arguments.cluster_id is not None
     )
-    is_new = formats and _format_if_empty(runtime, settings, arguments.cluster_id)
-    if "broker" in settings[process_roles]:
-        await _serve_broker(runtime, settings, loggers, out, is_new=is_new)
-    else:
-        await _serve_controller(runtime, settings, loggers, out)
+    async with _metrics_served(runtime, settings, out) as metrics:
+        is_new = formats and _format_if_empty(runtime, settings, arguments.cluster_id)
+        if "broker" in settings[process_roles]:
+            await _serve_broker(runtime, settings, loggers, out, metrics, is_new=is_new)
+        else:
+            await _serve_controller(runtime, settings, loggers, out, metrics)
+
+
+@asynccontextmanager
+async def _metrics_served(
+    runtime: Runtime, settings: Settings, out: TextIO
+) -> AsyncIterator[MetricsServer | None]:
+    """Serve the metrics, if a setting says where, from before the node's start to after its end."""
+    from moldau.broker.settings.telemetry import moldau_metrics_listener
+
+    address = settings[moldau_metrics_listener]
+    if not address:
+        yield None
+        return
+    from moldau.broker.exposition.server import MetricsServer
+
+    metrics = MetricsServer(runtime)
+    try:
+        host, port = await metrics.start(address)
+        with suppress(BrokenPipeError):
+            out.write(f"metrics at http://{host or 'localhost'}:{port}/metrics\n")
+            out.flush()
+        yield metrics
+    finally:
+        await metrics.aclose()
 
 
 async def _serve_controller(
-    runtime: Runtime, settings: Settings, loggers: Loggers, out: TextIO
+    runtime: Runtime,
+    settings: Settings,
+    loggers: Loggers,
+    out: TextIO,
+    metrics: MetricsServer | None,
 ) -> None:
     from moldau.broker.server.controller_node import ControllerNode
     from moldau.broker.settings.node import node_id
@@ -94,6 +136,10 @@ async def _serve_controller(
 
     node = await ControllerNode.start(runtime, settings, loggers=loggers, host_name=host_name())
     try:
+        if metrics is not None:
+            from moldau.broker.exposition.node import ObservedController
+
+            metrics.watch(ObservedController(node))
         at = ",".join(str(each) for each in node.endpoints.values())
         with suppress(BrokenPipeError):
             out.write(
@@ -109,7 +155,13 @@ async def _serve_controller(
 
 
 async def _serve_broker(
-    runtime: Runtime, settings: Settings, loggers: Loggers, out: TextIO, *, is_new: bool
+    runtime: Runtime,
+    settings: Settings,
+    loggers: Loggers,
+    out: TextIO,
+    metrics: MetricsServer | None,
+    *,
+    is_new: bool,
 ) -> None:
     from moldau.broker.server import Broker
     from moldau.runtime.direct import open_direct
@@ -121,6 +173,10 @@ async def _serve_broker(
         runtime, settings, loggers=loggers, open_direct=open_direct, host_name=host_name()
     )
     try:
+        if metrics is not None:
+            from moldau.broker.exposition.node import ObservedBroker
+
+            metrics.watch(ObservedBroker(broker))
         tune_collector()
         _warn_of_exposed(broker, log)
         _announce(broker, out, is_new=is_new)

@@ -6,7 +6,7 @@ The other shards differ in what two nodes cannot share:
 | setting | of shard K |
 |-|-|
 | node.id | that of shard 0, plus K |
-| ports of broker listeners | those of shard 0, plus K |
+| ports of broker listeners and of metrics | those of shard 0, plus K |
 | log.dirs, metadata.log.dir | each with a folder `shard-K` |
 | process.roles | only shard 0 may be a controller |
 | broker.rack | the same for all, so that replicas are spread over hosts |
@@ -27,6 +27,7 @@ from moldau.broker.settings.controller import (
     metadata_log_dir,
 )
 from moldau.broker.settings.node import broker_id, broker_rack, node_id, process_roles
+from moldau.broker.settings.telemetry import moldau_metrics_listener
 from moldau.config import overrides
 from moldau.errors import ConfigError
 
@@ -79,6 +80,9 @@ def shard_layer(settings: Settings, number: int, count: int, *, is_standalone: b
     if settings[network.advertised_listeners] is not None:
         told = [_shifted(each, number) for each in listeners.advertised_broker]
         found[network.advertised_listeners.name] = ",".join(map(_endpoint, told))
+    metrics = settings[moldau_metrics_listener]
+    if metrics:
+        found[moldau_metrics_listener.name] = _shifted_address(metrics, number)
     metadata = settings[metadata_log_dir]
     if metadata is not None:
         found[metadata_log_dir.name] = shard_folder(metadata, number)
@@ -100,6 +104,12 @@ def _shifted(listener: Listener, number: int) -> Listener:
             "--shards needs listeners with ports of their own", listener=listener.name
         )
     return _at(listener, listener.port + number)
+
+
+def _shifted_address(address: str, number: int) -> str:
+    """Return HOST:PORT with the port of a shard. What is no port is left for the check to name."""
+    host, colon, port = address.rpartition(":")
+    return f"{host}{colon}{int(port) + number}" if port.isdecimal() else address
 
 
 def _at(listener: Listener, port: int) -> Listener:

@@ -280,6 +280,11 @@ class Leader:
         known = self._followers.get(replica_id)
         return UNKNOWN_EPOCH if known is None else known.broker_epoch
 
+    @property
+    def min_isr(self) -> int:
+        """The in-sync replicas that a write with acks=all needs."""
+        return self._least(self._min_isr)
+
     def require(self, min_isr: int) -> bool:
         """Set `min.insync.replicas`. Return whether the high watermark moved."""
         self._min_isr = min_isr

@@ -31,6 +31,7 @@ from moldau.broker.replication.later_slice import LaterSlice
 from moldau.broker.replication.leader import UNKNOWN_EPOCH, Leader
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
+from moldau.broker.replication.traffic import TopicTraffic
 from moldau.broker.replication.watchers import Watchers
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -85,6 +86,7 @@ class Partition:
         "offsets",
         "topic",
         "topic_id",
+        "traffic",
         "watchers",
     )
 
@@ -94,8 +96,10 @@ class Partition:
         log: PartitionLog,
         commit: GroupCommit,
         purgatory: Purgatory,
+        traffic: TopicTraffic | None = None,
     ) -> None:
         """`commit` belongs to the log's directory. Call `lead` or `follow` next."""
+        self.traffic = traffic or TopicTraffic()
         self.topic = leadership.topic
         self.index = leadership.index
         self.topic_id = leadership.topic_id

@@ -32,6 +32,7 @@ from moldau.broker.replication.partition import NOBODY, Leadership, Partition
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.quota import ReplicationQuotas
 from moldau.broker.replication.topic_config import TopicConfig
+from moldau.broker.replication.traffic import Traffic
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -80,6 +81,7 @@ class Replicas:
         self._counts: dict[Uuid, int] = {}
         """The number of partitions of each topic id."""
         self.quotas = ReplicationQuotas()
+        self.traffic = Traffic()
         self._commits = GroupCommits(runtime)
         writer = CheckpointWriter(runtime, log)
         self.upkeep = Upkeep(runtime, directories, self._commits, writer, log, self._on_log_starts)
@@ -147,6 +149,14 @@ class Replicas:
     def __iter__(self) -> Iterator[Partition]:
         """Iterate over all partitions that this node leads, in the order in which they came."""
         return iter(self._serving.values())
+
+    def hosted(self) -> list[Partition]:
+        """Return all partitions of which this node has a replica in service."""
+        return list(self._hosted.values())
+
+    def find_hosted(self, topic: str, index: int) -> Partition | None:
+        """Return the partition, whether this node leads or follows; None if it has no replica."""
+        return self._hosted.get((topic, index))
 
     async def log_starts_durable(self, partitions: Iterable[Partition]) -> None:
         """Wait until the current log starts are durable, so that they survive a loss of power. A
@@ -313,7 +323,8 @@ class Replicas:
         if directory.failure is not None:
             raise _out_of_service(directory.path)
         log = directory.logs[place]
-        return Partition(leadership, log, self._commits.of(directory), self.purgatory)
+        traffic = self.traffic.of(leadership.topic)
+        return Partition(leadership, log, self._commits.of(directory), self.purgatory, traffic)
 
     def _create(
         self, place: TopicPartition, leadership: Leadership, config: TopicConfig

@@ -64,10 +64,11 @@ class ControllerNode:
         """The reason why the node cannot continue; None while it runs."""
         self._runtime = runtime
         self._settings = settings
-        self._node_id = settings[node_settings.node_id]
+        self.node_id = settings[node_settings.node_id]
         self._loggers = loggers
-        self._log = loggers.get(f"{LOGGER}.controller").bind(node=self._node_id)
-        self._metrics = NetworkMetrics(registry)
+        self._log = loggers.get(f"{LOGGER}.controller").bind(node=self.node_id)
+        self.registry = registry
+        self.network_metrics = NetworkMetrics(registry)
         self._publisher = Publisher(settings, lambda settings: None, lambda image: None)
         self._ended = asyncio.Event()
         self._is_closed = False
@@ -159,14 +160,14 @@ class ControllerNode:
             self._directories.append(directory)
             if directory.meta is None:
                 raise ConfigError("the directory is not formatted", directory=path)
-            check_meta_properties(directory.meta, cluster_id, self._node_id, path)
+            check_meta_properties(directory.meta, cluster_id, self.node_id, path)
 
     async def _listen(self, controller: LocalController, host_name: str) -> None:
         settings = self._settings
         listeners = read_listeners(settings)
-        log = self._loggers.get(f"{LOGGER}.network").bind(node=self._node_id)
+        log = self._loggers.get(f"{LOGGER}.network").bind(node=self.node_id)
         options = network_options(settings, {})
-        self._sockets = sockets = SocketServer(self._runtime, options, self._metrics, log)
+        self._sockets = sockets = SocketServer(self._runtime, options, self.network_metrics, log)
         features = {name: Versions(*levels) for name, levels in SUPPORTED.items()}
         service = ControllerService(
             controller, features, lambda: self.image, self._config_view, self._log
@@ -187,7 +188,7 @@ class ControllerNode:
         }
 
     def _config_view(self) -> ConfigView:
-        node_id, image = self._node_id, self.image
+        node_id, image = self.node_id, self.image
         settings = with_dynamic(self._settings, image, node_id)
         return ConfigView(image, settings, node_id, self._loggers)
 
@@ -200,7 +201,7 @@ class ControllerNode:
     def _identity(self, cluster_id: str, host_name: str) -> Identity:
         listeners = read_listeners(self._settings)
         return Identity(
-            node_id=self._node_id,
+            node_id=self.node_id,
             cluster_id=cluster_id,
             incarnation_id=new_uuid(self._runtime.random),
             rack=None,
@@ -225,7 +226,7 @@ class ControllerNode:
         """Register if the metadata has no registration of this start of the controller."""
         lifecycle = self._lifecycle
         assert lifecycle is not None
-        known = self.image.brokers.controllers.get(self._node_id)
+        known = self.image.brokers.controllers.get(self.node_id)
         is_known = known is not None and known.incarnation_id == lifecycle.identity.incarnation_id
         if is_known or self._is_asking:
             return
@@ -234,7 +235,7 @@ class ControllerNode:
         def on_answer(answer: Response | KafkaError) -> None:
             self._is_asking = False
 
-        context = of_node(self._node_id, CONTROLLER_VERSION)
+        context = of_node(self.node_id, CONTROLLER_VERSION)
         self.controller.submit(lifecycle.controller_registration(), context, on_answer)
 
     def _end(self, error: Exception) -> None:

@@ -115,7 +115,7 @@ class Broker:
         self._loggers = loggers
         self._log = loggers.get(LOGGER).bind(node=settings[node_settings.node_id])
         self._open_direct = open_direct
-        self._network_metrics = NetworkMetrics(registry)
+        self.network_metrics = NetworkMetrics(registry)
         self._places = places_of(settings)
         self._publisher = Publisher(settings, self._on_settings, self._on_brokers)
         self._ended = asyncio.Event()
@@ -163,6 +163,12 @@ class Broker:
         """The state that request handlers use."""
         assert self._node is not None, "not started"
         return self._node
+
+    @property
+    def controller(self) -> LocalController:
+        """This node's part in the quorum."""
+        assert self._controller is not None, "not started"
+        return self._controller
 
     @property
     def state(self) -> BrokerState:
@@ -276,7 +282,7 @@ class Broker:
         sockets = SocketServer(
             self._runtime,
             network_options(settings, {}),
-            self._network_metrics,
+            self.network_metrics,
             self._loggers.get(f"{LOGGER}.network").bind(node=node_id),
         )
         self._controller_sockets = sockets
@@ -388,7 +394,7 @@ class Broker:
         self._sockets = sockets = SocketServer(
             self._runtime,
             replace(network_options(settings, self._address_limits), connections_max=0),
-            self._network_metrics,
+            self.network_metrics,
             self._loggers.get(f"{LOGGER}.network").bind(node=node.node_id),
             self._open_direct,
             self._connections_max,

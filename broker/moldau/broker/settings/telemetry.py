@@ -24,6 +24,13 @@ metric_reporters = Setting(
     dynamic=UpdateMode.CLUSTER_WIDE,
     importance=Importance.LOW,
 )
+moldau_metrics_listener = Setting(
+    "moldau.metrics.listener",
+    STRING,
+    None,
+    "HOST:PORT where the process serves /metrics for Prometheus, /healthz and /readyz; also "
+    "`--metrics`. Whoever reaches it reads names of topics and groups. Kafka has no such setting.",
+)
 metrics_num_samples = Setting(
     "metrics.num.samples",
     INT,

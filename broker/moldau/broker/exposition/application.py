@@ -1,0 +1,76 @@
+"""`/metrics`, `/healthz` and `/readyz` as an ASGI application.
+
+| path | 200 | 503 |
+|-|-|-|
+| /healthz | the process answers, and works | the node has failed: start it again |
+| /readyz | clients are served | it starts, is fenced, or stops: send it no clients |
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import PlainTextResponse, Response, StreamingResponse
+from starlette.routing import Route
+
+from moldau.broker.exposition.scrape import Observed, Scraper
+from moldau.metrics import CONTENT_TYPE
+
+if TYPE_CHECKING:
+    from moldau.runtime import Clock
+
+
+class Health(NamedTuple):
+    """Whether the node works, whether it serves clients, and what to say about it."""
+
+    is_alive: bool
+    is_ready: bool
+    text: str
+
+
+class Observable(Protocol):
+    """A node that is started."""
+
+    def health(self) -> Health: ...
+
+    def observed(self) -> Observed: ...
+
+
+STARTING = Health(is_alive=True, is_ready=False, text="starting")
+
+
+def make_application(clock: Clock, node: Callable[[], Observable | None]) -> Starlette:
+    """Return the application. `node` returns None until the node is started."""
+    scraper = Scraper(clock)
+
+    def health() -> Health:
+        found = node()
+        return STARTING if found is None else found.health()
+
+    async def metrics(request: Request) -> Response:
+        found = node()
+        pieces = scraper.scrape(None if found is None else found.observed())
+        return StreamingResponse(pieces, media_type=CONTENT_TYPE)
+
+    async def healthz(request: Request) -> Response:
+        now = health()
+        return PlainTextResponse(f"{now.text}\n", 200 if now.is_alive else 503)
+
+    async def readyz(request: Request) -> Response:
+        now = health()
+        return PlainTextResponse(f"{now.text}\n", 200 if now.is_ready else 503)
+
+    async def index(request: Request) -> Response:
+        return PlainTextResponse("/metrics /healthz /readyz\n")
+
+    return Starlette(
+        routes=[
+            Route("/", index),
+            Route("/metrics", metrics),
+            Route("/healthz", healthz),
+            Route("/readyz", readyz),
+        ]
+    )

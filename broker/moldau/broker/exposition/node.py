@@ -1,0 +1,80 @@
+"""What `/metrics` and the health checks see of a broker or a controller."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.exposition.application import Health
+from moldau.broker.exposition.scrape import Observed
+from moldau.broker.server.lifecycle import BrokerState
+
+if TYPE_CHECKING:
+    from moldau.broker.server.controller_node import ControllerNode
+    from moldau.broker.server.shell import Broker
+
+_NUMBERS: Final = {
+    BrokerState.STARTING: 1,
+    BrokerState.FENCED: 1,
+    BrokerState.RUNNING: 3,
+    BrokerState.STOPPING: 6,
+    BrokerState.STOPPED: 7,
+}
+"""The numbers that Kafka's boards know."""
+_NOBODY: Final = -1
+
+
+class ObservedBroker:
+    """A started node with the broker role."""
+
+    def __init__(self, broker: Broker) -> None:
+        self._broker = broker
+
+    def health(self) -> Health:
+        """Return whether it works, and whether it serves clients."""
+        broker = self._broker
+        if broker.failure is not None:
+            return Health(is_alive=False, is_ready=False, text=str(broker.failure))
+        state = broker.state
+        return Health(is_alive=True, is_ready=state is BrokerState.RUNNING, text=state.value)
+
+    def observed(self) -> Observed:
+        """Return its parts."""
+        broker = self._broker
+        return Observed(
+            node_id=broker.node.node_id,
+            registry=broker.node.metrics,
+            network=broker.network_metrics,
+            controller=broker.controller,
+            image=broker.node.image,
+            state=_NUMBERS[broker.state],
+            node=broker.node,
+        )
+
+
+class ObservedController:
+    """A started node that is only a controller. It is ready while it knows the quorum's leader."""
+
+    def __init__(self, node: ControllerNode) -> None:
+        self._node = node
+
+    def health(self) -> Health:
+        """Return whether it works, and whether the quorum does."""
+        node = self._node
+        if node.failure is not None:
+            return Health(is_alive=False, is_ready=False, text=str(node.failure))
+        leader = node.controller.raft.core.leader_id
+        if leader == _NOBODY:
+            return Health(is_alive=True, is_ready=False, text="the quorum has no leader")
+        return Health(is_alive=True, is_ready=True, text=f"the quorum is led by {leader}")
+
+    def observed(self) -> Observed:
+        """Return its parts."""
+        node = self._node
+        return Observed(
+            node_id=node.node_id,
+            registry=node.registry,
+            network=node.network_metrics,
+            controller=node.controller,
+            image=node.image,
+            state=_NUMBERS[BrokerState.RUNNING],
+        )

@@ -1,0 +1,48 @@
+"""The text of one scrape, gathered series by series.
+
+Invariant: the lines of a series stand together under one HELP and one TYPE, whatever the order in
+which they were added. It is made in small pieces, because a cluster has 100,000 lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from moldau.broker.exposition.table import Row
+
+_ESCAPES: Final = str.maketrans({"\\": "\\\\", "\n": "\\n", '"': '\\"'})
+PIECE_LINES: Final = 2_000
+
+
+def escaped(value: str) -> str:
+    """Return the value of a label as it is written between its quotes."""
+    return value.translate(_ESCAPES)
+
+
+class Page:
+    """The lines of each series."""
+
+    def __init__(self) -> None:
+        self._lines: dict[Row, list[str]] = {}
+
+    def adder(self, row: Row) -> Callable[[str], None]:
+        """Return the function that adds a whole line of the series, for many lines."""
+        return self._lines.setdefault(row, []).append
+
+    def add(self, row: Row, value: float | None, *labels: str) -> None:
+        """Add one value. Nothing is added for None: the figure is not known."""
+        if value is None:
+            return
+        pairs = zip(row.labels, labels, strict=False)
+        text = ",".join(f'{name}="{escaped(each)}"' for name, each in pairs)
+        self.adder(row)(f"{row.name}{{{text}}} {value}" if text else f"{row.name} {value}")
+
+    def pieces(self) -> Iterator[str]:
+        """Yield the text in pieces that are small enough for one turn of the event loop."""
+        for row, lines in self._lines.items():
+            if not lines:
+                continue
+            yield f"# HELP {row.name} {row.doc}\n# TYPE {row.name} {row.kind}\n"
+            for begin in range(0, len(lines), PIECE_LINES):
+                yield "\n".join((*lines[begin : begin + PIECE_LINES], ""))

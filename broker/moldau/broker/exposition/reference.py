@@ -1,0 +1,68 @@
+"""Renders docs/metrics.md from the rows of the series and the metrics that a node declares."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.exposition.table import rows
+
+if TYPE_CHECKING:
+    from moldau.metrics import Metric
+
+_HEAD: Final = """\
+# Metrics and health
+
+```
+moldau broker start --metrics 9404
+curl localhost:9404/metrics
+```
+
+`--metrics [HOST:]PORT`, or the setting `moldau.metrics.listener`, works for brokers, controllers
+and nodes that are both. With `--shards`, each shard has the port of the first plus its number.
+
+| path | 200 | 503 |
+|-|-|-|
+| `/metrics` | the series below, in Prometheus' text format | |
+| `/healthz` | the process works | the node has failed: start it again |
+| `/readyz` | clients are served; the controller's quorum has a leader | it starts or stops |
+
+For Prometheus:
+
+```yaml
+scrape_configs:
+  - job_name: moldau
+    static_configs:
+      - targets: ["localhost:9404"]
+```
+
+`docker/monitoring/` has a Grafana board, alert rules and this configuration as files. Boards made
+for Strimzi or kafka_exporter find their names here too: the third column says whose they are. Each
+node writes what it leads or coordinates, so a sum over all nodes is that of the cluster. Lag is
+written where the coordinator of the group has a replica of the partition: everywhere in a cluster
+of three nodes with three replicas, not everywhere in a larger one.
+
+Whoever reaches the address reads the names of topics and groups: it needs a private network.
+A scrape is gathered in slices of about a millisecond, between which clients are served.
+
+This page is made of the rows that the program writes; `python -m tests.broker.exposition.renew`
+makes it anew.
+"""
+
+
+def render(declared: Iterable[Metric]) -> str:
+    """Return the whole page. `declared` are the metrics of a node's registry."""
+    lines = [
+        _HEAD,
+        "## With the names of other boards",
+        "",
+        "| name | labels | of | meaning |",
+        "|-|-|-|-|",
+    ]
+    for row in rows():
+        labels = ", ".join(f"`{each}`" for each in row.labels)
+        lines.append(f"| `{row.name}` | {labels} | {row.origin} | {row.doc} |")
+    lines += ["", "## Our own", "", "| name | kind | meaning |", "|-|-|-|"]
+    for metric in declared:
+        lines.append(f"| `{metric.prometheus_name}` | {metric.kind.value} | {metric.doc} |")
+    return "\n".join((*lines, ""))

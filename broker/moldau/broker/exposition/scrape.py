@@ -1,0 +1,136 @@
+"""One scrape: gathers the series of a node in slices, between which requests are served.
+
+Invariant: no slice runs for much longer than SLICE_NS; the event loop has a turn between two.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.exposition import table
+from moldau.broker.exposition.groups import groups
+from moldau.broker.exposition.page import Page
+from moldau.broker.exposition.partitions import led_partitions, of_controller, topics
+from moldau.broker.exposition.traffic import connections, traffic
+from moldau.metrics import Registry, render_prometheus
+from moldau.plugins.layers import platform_version
+from moldau.runtime.process_figures import process_figures
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.controller.image import Image
+    from moldau.broker.network import NetworkMetrics
+    from moldau.broker.server.channel import LocalController
+    from moldau.runtime import Clock
+
+SLICE_NS: Final = 1_000_000
+_NS_PER_S: Final = 1e9
+
+
+@dataclass(frozen=True, slots=True)
+class Observed:
+    """The parts of a running node that a scrape reads."""
+
+    node_id: int
+    registry: Registry
+    network: NetworkMetrics
+    controller: LocalController
+    image: Image
+    state: int
+    """The broker's state as Kafka numbers it; 3 is running."""
+    node: Node | None = None
+    """None on a node that is only a controller."""
+
+
+class Scraper:
+    """Makes the pages, and remembers the last one for rates."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._busy_s = 0.0
+        self._scraped_ns = clock.monotonic_ns()
+        self._log_end = 0
+
+    async def scrape(self, observed: Observed | None) -> AsyncIterator[bytes]:
+        """Yield the text in pieces. Without a node (it starts) there is only the process."""
+        clock, page = self._clock, Page()
+        began = clock.monotonic_ns()
+        for _ in self._parts(page, observed):
+            if clock.monotonic_ns() - began >= SLICE_NS:
+                await asyncio.sleep(0)
+                began = clock.monotonic_ns()
+        for piece in page.pieces():
+            yield piece.encode()
+            await asyncio.sleep(0)
+        if observed is not None:
+            yield render_prometheus(observed.registry.snapshot()).encode()
+
+    def _parts(self, page: Page, observed: Observed | None) -> Iterator[None]:
+        now_ns = self._clock.monotonic_ns()
+        elapsed_s = max(1e-9, (now_ns - self._scraped_ns) / _NS_PER_S)
+        self._scraped_ns = now_ns
+        self._process(page, elapsed_s)
+        if observed is None:
+            return
+        page.add(table.build_info, 1, platform_version(), str(observed.node_id))
+        page.add(table.broker_state, observed.state)
+        connections(page, observed.network)
+        self._quorum(page, observed.controller, elapsed_s)
+        _brokers(page, observed.image)
+        is_active = observed.controller.active is not None
+        page.add(table.active_controllers, int(is_active))
+        yield
+        if is_active:
+            yield from of_controller(page, observed.image)
+        node = observed.node
+        if node is not None:
+            yield from led_partitions(page, node)
+            yield from topics(page, node)
+            yield from traffic(page, node)
+            yield from groups(page, node)
+            directories = node.directories
+            broken = len(directories.directories) - len(directories.in_service())
+            page.add(table.offline_directories, len(directories.unopened) + broken)
+
+    def _process(self, page: Page, elapsed_s: float) -> None:
+        figures = process_figures()
+        busy_s, self._busy_s = figures.thread_seconds - self._busy_s, figures.thread_seconds
+        idle = min(1.0, max(0.0, 1.0 - busy_s / elapsed_s))
+        page.add(table.network_idle, round(idle, 4))
+        page.add(table.handler_idle, round(idle, 4))
+        page.add(table.process_cpu, figures.cpu_seconds)
+        page.add(table.process_start, figures.started_seconds)
+        page.add(table.process_resident, figures.resident_bytes)
+        page.add(table.process_virtual, figures.virtual_bytes)
+        page.add(table.process_fds, figures.open_files)
+        page.add(table.process_fds_max, figures.open_files_max)
+        page.add(table.disk_read, figures.disk_read_bytes)
+        page.add(table.disk_written, figures.disk_written_bytes)
+
+    def _quorum(self, page: Page, controller: LocalController, elapsed_s: float) -> None:
+        quorum, core = controller.quorum, controller.raft.core
+        is_leading = quorum.is_leading
+        role = core.role.name if core.member.is_voter else "observer"
+        page.add(table.raft_state, 1, role.lower().replace("_", "-"))
+        page.add(table.raft_leader, core.leader_id)
+        page.add(table.raft_vote, core.state.voted_id)
+        page.add(table.raft_epoch, core.epoch)
+        page.add(table.raft_high_watermark, quorum.high_watermark)
+        end = quorum.log_end_offset
+        page.add(table.raft_log_end, end)
+        rate = round(max(0, end - self._log_end) / elapsed_s, 3) if self._log_end else 0
+        self._log_end = end
+        page.add(table.raft_append_rate, rate if is_leading else 0)
+        page.add(table.raft_fetch_rate, 0 if is_leading else rate)
+
+
+def _brokers(page: Page, image: Image) -> None:
+    live = [each for each in image.brokers.by_id.values() if not each.is_fenced]
+    page.add(table.brokers, len(live))
+    for each in live:
+        first = each.endpoints[0] if each.endpoints else None
+        address = "" if first is None else f"{first.host}:{first.port}"
+        page.add(table.broker_info, 1, str(each.broker_id), address)

@@ -1,0 +1,38 @@
+"""Serves the metrics and the health of this process at the address of `moldau.metrics.listener`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from moldau.broker.exposition.application import Observable, make_application
+from moldau.broker.server.standalone import parse_listen
+from moldau.runtime.http_server import HttpServer
+
+if TYPE_CHECKING:
+    from moldau.runtime import Runtime
+
+_ADVICE: Final = "choose another --metrics"
+
+
+class MetricsServer:
+    """An HTTP server from before a node's start until after its end."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._server = HttpServer(runtime, "the metrics", _ADVICE)
+        self._runtime = runtime
+        self._node: Observable | None = None
+
+    async def start(self, address: str) -> tuple[str, int]:
+        """Serve, and return host and port. Raise ConfigError or CannotListen."""
+        host, port = parse_listen(address)
+        bound = self._server.bind(host, port)
+        await self._server.start(make_application(self._runtime.clock, lambda: self._node))
+        return bound
+
+    def watch(self, node: Observable) -> None:
+        """Begin to tell about a node: it is started."""
+        self._node = node
+
+    async def aclose(self) -> None:
+        """Finish the current requests, and free the port."""
+        await self._server.aclose()

@@ -1,0 +1,142 @@
+"""Boards and alert rules: Prometheus accepts them, and every series that they name exists."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+import shutil
+import subprocess
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from moldau.testing import EmbeddedBroker
+from tests.broker.exposition.scraped import application_of, scrape
+from tests.broker.exposition.test_scrape import used
+from tests.broker.main.processes import broker_process
+
+FOLDER = Path(__file__).parents[3] / "docker" / "monitoring"
+NAME = re.compile(r"\b(?:kafka|moldau|process)_[a-z0-9_]+\b(?=[\s{\[)]|$)")
+
+
+def board() -> dict[str, Any]:
+    found: dict[str, Any] = json.loads((FOLDER / "grafana.json").read_text(encoding="utf-8"))
+    return found
+
+
+def queries() -> Iterator[str]:
+    """Every expression of the files, with the variables of the board as Grafana fills them in."""
+    for panel in board()["panels"]:
+        for target in panel["targets"]:
+            yield target["expr"].replace("$topic", ".*")
+    rules = yaml.safe_load((FOLDER / "alerts.yml").read_text(encoding="utf-8"))
+    for group in rules["groups"]:
+        for rule in group["rules"]:
+            yield rule["expr"]
+
+
+def named(query: str) -> set[str]:
+    """The series that a query reads."""
+    return set(NAME.findall(query))
+
+
+def test_a_query_names_its_series() -> None:
+    query = 'sum by (topic) (rate(kafka_log_log_size{topic=~".*"}[1m])) / process_open_fds'
+    assert named(query) == {"kafka_log_log_size", "process_open_fds"}
+
+
+@pytest.mark.real
+def test_every_series_of_boards_and_alerts_is_in_a_scrape() -> None:
+    async def run() -> None:
+        async with EmbeddedBroker() as broker:
+            await used(broker)
+            page = await scrape(application_of(broker))
+        asked = {name for query in queries() for name in named(query)}
+        assert len(asked) > 20
+        assert asked <= page.values.keys()
+
+    asyncio.run(run())
+
+
+def test_panels_have_places_of_their_own() -> None:
+    places = [(each["gridPos"]["x"], each["gridPos"]["y"]) for each in board()["panels"]]
+
+    assert len(set(places)) == len(places)
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_prometheus_accepts_the_files_and_scrapes_a_broker(tmp_path: Path) -> None:
+    prometheus, promtool = shutil.which("prometheus"), shutil.which("promtool")
+    if prometheus is None or promtool is None:
+        pytest.skip("prometheus is not installed (Debian: apt install prometheus)")
+    check(promtool, "check", "rules", FOLDER / "alerts.yml")
+    check(promtool, "check", "config", FOLDER / "prometheus.yml")
+    with broker_process(tmp_path, "--metrics", "127.0.0.1:0") as broker:
+        target = broker.text.split("metrics at http://")[1].split("/metrics")[0]
+        with urllib.request.urlopen(f"http://{target}/metrics") as answer:
+            text = answer.read()
+        check(promtool, "check", "metrics", text=text, accepted=(0, 3))  # 3: it only gives advice
+        config = tmp_path / "prometheus.yml"
+        config.write_text(
+            "global: {scrape_interval: 1s}\nscrape_configs:\n- job_name: moldau\n"
+            f'  static_configs: [{{targets: ["{target}"]}}]\n'
+        )
+        port = free_port()
+        running = subprocess.Popen(  # noqa: S603
+            [prometheus, f"--config.file={config}", f"--storage.tsdb.path={tmp_path / 'data'}",
+             f"--web.listen-address=127.0.0.1:{port}"],
+            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        )  # fmt: skip
+        try:
+            assert until_asked(port, "kafka_brokers") == "1"
+            for query in queries():
+                assert ask(port, query)["status"] == "success", query
+        finally:
+            running.terminate()
+            running.wait(timeout=60)
+
+
+def check(*words: str | Path, text: bytes | None = None, accepted: tuple[int, ...] = (0,)) -> None:
+    """Run a check of promtool."""
+    done = subprocess.run(  # noqa: S603
+        list(map(str, words)), input=text, capture_output=True, check=False
+    )
+    assert done.returncode in accepted, done.stderr.decode() + done.stdout.decode()
+
+
+def free_port() -> int:
+    import socket
+
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        return int(free.getsockname()[1])
+
+
+def ask(port: int, query: str) -> dict[str, Any]:
+    """Prometheus' answer."""
+    words = urllib.parse.urlencode({"query": query})
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/api/v1/query?{words}") as answer:
+        found: dict[str, Any] = json.load(answer)
+        return found
+
+
+def until_asked(port: int, query: str) -> str:
+    """The value of a query as soon as there is one."""
+    end = time.monotonic() + 120
+    while time.monotonic() < end:
+        try:
+            results = ask(port, query)["data"]["result"]
+        except OSError:
+            results = []
+        if results:
+            return str(results[0]["value"][1])
+        time.sleep(0.2)
+    raise AssertionError(f"{query} has no value")

@@ -1,0 +1,132 @@
+"""A scrape says what clients did, in a format and by names that others read."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+import pytest
+
+from moldau.broker.exposition import table
+from moldau.broker.exposition.reference import render
+from moldau.client import Admin, Consumer, NewTopic, Producer
+from moldau.testing import EmbeddedBroker
+from tests.broker.exposition.renew import PAGE
+from tests.broker.exposition.scraped import Scraped, application_of, broker_of, scrape
+
+pytestmark = pytest.mark.real
+
+RECORDS = 7
+NOT_ON_ONE_BROKER = {"kafka_server_kafkaserver_linux_disk_read_bytes"}
+
+
+async def used(broker: EmbeddedBroker) -> None:
+    """Records of known size in one of two partitions; a group has read three of them."""
+    servers = broker.bootstrap_servers
+    async with Admin(bootstrap_servers=servers) as admin:
+        await admin.create_topic(NewTopic("orders", 2))
+        await admin.create_topic(NewTopic("idle", 1))
+    async with Producer(bootstrap_servers=servers) as producer:
+        for _ in range(RECORDS):
+            await producer.send_and_wait("orders", b"x" * 100, partition=1)
+    async with Consumer(
+        bootstrap_servers=servers, group_id="billing", enable_auto_commit=False
+    ) as consumer:
+        consumer.assign([("orders", 1)])
+        await consumer.seek_to_beginning()
+        await consumer.getone()
+        await consumer.commit({("orders", 1): 3})
+
+
+def with_a_used_broker(check: Callable[[EmbeddedBroker], Coroutine[Any, Any, None]]) -> None:
+    async def run() -> None:
+        async with EmbeddedBroker() as broker:
+            await used(broker)
+            await check(broker)
+
+    asyncio.run(run())
+
+
+def test_what_clients_did_is_in_the_page() -> None:
+    async def check(broker: EmbeddedBroker) -> None:
+        page = await scrape(application_of(broker))
+        at = {"topic": "orders", "partition": "1"}
+        assert page.value("kafka_topic_partition_current_offset", **at) == RECORDS
+        assert page.value("kafka_topic_partition_oldest_offset", **at) == 0
+        assert page.value("kafka_topic_partition_in_sync_replica", **at) == 1
+        assert page.value("kafka_topic_partition_leader_is_preferred", **at) == 1
+        assert page.value("kafka_topic_partition_under_replicated_partition", **at) == 0
+        assert page.value("kafka_log_log_size", **at) > RECORDS * 100
+        assert page.value("kafka_topic_partitions", topic="orders") == 2
+        group = {"consumergroup": "billing", **at}
+        assert page.value("kafka_consumergroup_current_offset", **group) == 3
+        assert page.value("kafka_consumergroup_lag", **group) == RECORDS - 3
+        assert (
+            page.value("kafka_consumergroup_lag_sum", consumergroup="billing", topic="orders") == 4
+        )
+        prefix = "kafka_server_brokertopicmetrics"
+        assert page.value(f"{prefix}_messagesin_total", topic="orders") == RECORDS
+        assert page.value(f"{prefix}_bytesin_total", topic="orders") > RECORDS * 100
+        assert page.value(f"{prefix}_bytesout_total", topic="orders") > 0
+        assert page.value(f"{prefix}_totalproducerequests_total", topic="orders") == RECORDS
+        assert page.value(f"{prefix}_messagesin_total") >= RECORDS
+        assert (
+            page.labelled("kafka_network_requestmetrics_requests_total", "request")["Produce"] == 7
+        )
+        assert page.value("kafka_server_raftmetrics_current_state", current_state="leader") == 1
+        assert page.value("kafka_controller_kafkacontroller_activecontrollercount") == 1
+        assert page.value("kafka_server_kafkaserver_brokerstate") == 3
+        assert 0 <= page.value(table.network_idle.name) <= 1
+
+    with_a_used_broker(check)
+
+
+def test_a_refused_batch_is_counted_and_a_deleted_topic_leaves_the_page() -> None:
+    async def check(broker: EmbeddedBroker) -> None:
+        application = application_of(broker)
+        before = await scrape(application)
+        servers = broker.bootstrap_servers
+        async with Admin(bootstrap_servers=servers) as admin:
+            await admin.delete_topics(["orders"])
+        after = await scrape(application)
+        name = "kafka_server_brokertopicmetrics_messagesin_total"
+        assert frozenset({("topic", "orders")}) not in after.values[name]
+        assert after.value(name) >= before.value(name)
+        assert "orders" not in after.labelled("kafka_topic_partition_leader", "topic")
+
+    with_a_used_broker(check)
+
+
+def test_every_series_is_a_row_or_declared_and_every_row_is_written() -> None:
+    async def check(broker: EmbeddedBroker) -> None:
+        page = await scrape(application_of(broker))
+        rows = {row.name: row for row in table.rows()}
+        declared = {each.prometheus_name for each in broker_of(broker).node.metrics.snapshot()}
+        assert page.kinds.keys() <= rows.keys() | declared
+        assert rows.keys() - page.kinds.keys() <= NOT_ON_ONE_BROKER
+        for name, row in rows.items():
+            for labels in page.values.get(name, {}):
+                assert {label for label, _ in labels} <= set(row.labels), name
+        assert not rows.keys() & declared
+        assert len(rows) >= 60
+
+    with_a_used_broker(check)
+
+
+def test_names_from_clients_are_escaped() -> None:
+    from moldau.broker.exposition.page import Page
+
+    page = Page()
+    page.add(table.group_lag_sum, 4, 'a"b\\c\nd', "orders")
+    (labels,) = Scraped("".join(page.pieces())).values["kafka_consumergroup_lag_sum"]
+
+    assert dict(labels)["consumergroup"] == 'a\\"b\\\\c\\nd'
+
+
+def test_the_page_of_the_docs_is_the_one_that_the_rows_make() -> None:
+    async def check(broker: EmbeddedBroker) -> None:
+        written = PAGE.read_text(encoding="ascii")
+        assert written == render(broker_of(broker).node.metrics.snapshot())
+
+    with_a_used_broker(check)
