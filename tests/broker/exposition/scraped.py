@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import Mapping
 from typing import cast
@@ -78,7 +79,12 @@ def broker_of(embedded: EmbeddedBroker) -> Broker:
 def application_of(embedded: EmbeddedBroker) -> Starlette:
     """The application that serves the metrics of the broker inside."""
     node = ObservedBroker(broker_of(embedded))
-    return make_application(RealClock(), lambda: node)
+    return make_application(RealClock(), turn, lambda: node)
+
+
+async def turn() -> None:
+    """Lets the event loop run."""
+    await asyncio.sleep(0)
 
 
 async def get(application: Starlette, path: str) -> httpx.Response:

@@ -12,7 +12,7 @@ from moldau.broker.exposition.application import Health, make_application
 from moldau.broker.exposition.scrape import Observed
 from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker
-from tests.broker.exposition.scraped import Scraped, application_of, get, scrape
+from tests.broker.exposition.scraped import Scraped, application_of, get, scrape, turn
 from tests.broker.main.processes import broker_process, finished
 
 STATES = {
@@ -40,7 +40,7 @@ class Node:
 def test_the_answers_follow_the_state(state: str) -> None:
     health, alive, ready = STATES[state]
     node = None if health is None else Node(health)
-    application = make_application(RealClock(), lambda: node)
+    application = make_application(RealClock(), turn, lambda: node)
 
     async def run() -> None:
         assert (await get(application, "/healthz")).status_code == alive
@@ -52,7 +52,7 @@ def test_the_answers_follow_the_state(state: str) -> None:
 
 
 def test_before_the_start_there_are_the_figures_of_the_process() -> None:
-    page = asyncio.run(scrape(make_application(RealClock(), lambda: None)))
+    page = asyncio.run(scrape(make_application(RealClock(), turn, lambda: None)))
 
     assert page.value("process_cpu_seconds_total") > 0
     assert "kafka_brokers" not in page.kinds

@@ -7,7 +7,6 @@ import json
 import re
 import shutil
 import subprocess
-import time
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator
@@ -21,6 +20,7 @@ from moldau.testing import EmbeddedBroker
 from tests.broker.exposition.scraped import application_of, scrape
 from tests.broker.exposition.test_scrape import used
 from tests.broker.main.processes import broker_process
+from tests.peers.eventually import eventually
 
 FOLDER = Path(__file__).parents[3] / "docker" / "monitoring"
 NAME = re.compile(r"\b(?:kafka|moldau|process)_[a-z0-9_]+\b(?=[\s{\[)]|$)")
@@ -130,13 +130,12 @@ def ask(port: int, query: str) -> dict[str, Any]:
 
 def until_asked(port: int, query: str) -> str:
     """The value of a query as soon as there is one."""
-    end = time.monotonic() + 120
-    while time.monotonic() < end:
+
+    def results() -> Any:
         try:
-            results = ask(port, query)["data"]["result"]
+            return ask(port, query)["data"]["result"]
         except OSError:
-            results = []
-        if results:
-            return str(results[0]["value"][1])
-        time.sleep(0.2)
-    raise AssertionError(f"{query} has no value")
+            return []
+
+    eventually(results, within_s=120)
+    return str(results()[0]["value"][1])

@@ -16,7 +16,7 @@ from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response, StreamingResponse
 from starlette.routing import Route
 
-from moldau.broker.exposition.scrape import Observed, Scraper
+from moldau.broker.exposition.scrape import Observed, Scraper, Turn
 from moldau.metrics import CONTENT_TYPE
 
 if TYPE_CHECKING:
@@ -42,9 +42,10 @@ class Observable(Protocol):
 STARTING = Health(is_alive=True, is_ready=False, text="starting")
 
 
-def make_application(clock: Clock, node: Callable[[], Observable | None]) -> Starlette:
-    """Return the application. `node` returns None until the node is started."""
-    scraper = Scraper(clock)
+def make_application(clock: Clock, turn: Turn, node: Callable[[], Observable | None]) -> Starlette:
+    """Return the application. `node` returns None until the node is started; `turn` is that of a
+    `Scraper`."""
+    scraper = Scraper(clock, turn)
 
     def health() -> Health:
         found = node()

@@ -37,7 +37,7 @@ def groups(page: Page, node: Node) -> Iterator[None]:
                     place = f'{{{labels},partition="{index}"}}'
                     total += committed.offset
                     add_offset(f"kafka_consumergroup_current_offset{place} {committed.offset}")
-                    partition = node.replicas.find_hosted(topic, index)
+                    partition = node.replicas.hosted.get((topic, index))
                     if partition is not None:
                         behind = max(0, partition.high_watermark - committed.offset)
                         lag += behind

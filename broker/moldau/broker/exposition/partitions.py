@@ -66,7 +66,7 @@ def led_partitions(page: Page, node: Node) -> Iterator[None]:
         add_size(f"kafka_log_log_size{labels} {partition.log.size_bytes}")
         add_end(f"kafka_log_log_logendoffset{labels} {log.log_end_offset}")
     page.add(table.leader_count, led)
-    page.add(table.partition_count, len(node.replicas.hosted()))
+    page.add(table.partition_count, len(node.replicas.hosted))
     page.add(table.under_replicated_count, under)
     page.add(table.at_min_isr_count, at_min)
     page.add(table.under_min_isr_count, under_min)

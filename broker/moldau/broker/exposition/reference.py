@@ -42,7 +42,7 @@ node writes what it leads or coordinates, so a sum over all nodes is that of the
 written where the coordinator of the group has a replica of the partition: everywhere in a cluster
 of three nodes with three replicas, not everywhere in a larger one.
 
-Whoever reaches the address reads the names of topics and groups: it needs a private network.
+The page shows the names of topics and groups, so its address belongs in a private network.
 A scrape is gathered in slices of about a millisecond, between which clients are served.
 
 This page is made of the rows that the program writes; `python -m tests.broker.exposition.renew`

@@ -5,10 +5,9 @@ Invariant: no slice runs for much longer than SLICE_NS; the event loop has a tur
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.exposition import table
 from moldau.broker.exposition.groups import groups
@@ -26,6 +25,7 @@ if TYPE_CHECKING:
     from moldau.broker.server.channel import LocalController
     from moldau.runtime import Clock
 
+Turn: TypeAlias = Callable[[], Awaitable[None]]
 SLICE_NS: Final = 1_000_000
 _NS_PER_S: Final = 1e9
 
@@ -48,8 +48,10 @@ class Observed:
 class Scraper:
     """Makes the pages, and remembers the last one for rates."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, turn: Turn) -> None:
+        """`turn` gives the event loop a turn between two slices."""
         self._clock = clock
+        self._turn = turn
         self._busy_s = 0.0
         self._scraped_ns = clock.monotonic_ns()
         self._log_end = 0
@@ -60,11 +62,11 @@ class Scraper:
         began = clock.monotonic_ns()
         for _ in self._parts(page, observed):
             if clock.monotonic_ns() - began >= SLICE_NS:
-                await asyncio.sleep(0)
+                await self._turn()
                 began = clock.monotonic_ns()
         for piece in page.pieces():
             yield piece.encode()
-            await asyncio.sleep(0)
+            await self._turn()
         if observed is not None:
             yield render_prometheus(observed.registry.snapshot()).encode()
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.exposition.application import Observable, make_application
@@ -26,7 +28,8 @@ class MetricsServer:
         """Serve, and return host and port. Raise ConfigError or CannotListen."""
         host, port = parse_listen(address)
         bound = self._server.bind(host, port)
-        await self._server.start(make_application(self._runtime.clock, lambda: self._node))
+        turn = partial(asyncio.sleep, 0)
+        await self._server.start(make_application(self._runtime.clock, turn, lambda: self._node))
         return bound
 
     def watch(self, node: Observable) -> None:

@@ -1,4 +1,4 @@
-"""The series that people's boards and alerts read, by the names that they read.
+"""The series that boards and alerts of others read, by the names that they read.
 
 Two families of names are in use: those of kafka_exporter (`kafka_topic_partition_...`), and those
 that Prometheus' JMX exporter makes of Kafka's MBeans with Strimzi's rules

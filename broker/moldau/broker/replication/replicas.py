@@ -73,6 +73,8 @@ class Replicas:
         self._log = log
         self._serving: dict[Name, Partition] = {}
         self._hosted: dict[Name, Partition] = {}
+        self.hosted: Mapping[Name, Partition] = self._hosted
+        """All partitions of which this node has a replica, by topic and number."""
         self._reasons: dict[Name, ErrorCode] = {}
         """The reason why a partition that is in the metadata does not serve."""
         self._ids: dict[Name, Uuid] = {}
@@ -149,14 +151,6 @@ class Replicas:
     def __iter__(self) -> Iterator[Partition]:
         """Iterate over all partitions that this node leads, in the order in which they came."""
         return iter(self._serving.values())
-
-    def hosted(self) -> list[Partition]:
-        """Return all partitions of which this node has a replica in service."""
-        return list(self._hosted.values())
-
-    def find_hosted(self, topic: str, index: int) -> Partition | None:
-        """Return the partition, whether this node leads or follows; None if it has no replica."""
-        return self._hosted.get((topic, index))
 
     async def log_starts_durable(self, partitions: Iterable[Partition]) -> None:
         """Wait until the current log starts are durable, so that they survive a loss of power. A

@@ -29,7 +29,7 @@ moldau_metrics_listener = Setting(
     STRING,
     None,
     "HOST:PORT where the process serves /metrics for Prometheus, /healthz and /readyz; also "
-    "`--metrics`. Whoever reaches it reads names of topics and groups. Kafka has no such setting.",
+    "`--metrics`. It shows the names of topics and groups. Kafka has no such setting.",
 )
 metrics_num_samples = Setting(
     "metrics.num.samples",
