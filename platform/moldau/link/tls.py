@@ -264,13 +264,19 @@ def _read(store: Store, key_password: Secret | None, files: Files) -> _Contents:
     raise _unusable(store, "it is neither PEM nor PKCS12")
 
 
+def _install_command() -> str:
+    from moldau.plugins.extras import install_command
+
+    return install_command("tls")
+
+
 def _read_pkcs12(store: Store, data: bytes) -> _Contents:
     try:
         from cryptography.hazmat.primitives import serialization
         from cryptography.hazmat.primitives.serialization import pkcs12
     except ImportError as error:
         raise _unusable(
-            store, "PKCS12 needs the package cryptography: pip install 'moldau[tls]'"
+            store, f"PKCS12 needs the package cryptography: {_install_command()}"
         ) from error
     password = store.password.reveal().encode() if store.password else None
     try:

@@ -29,7 +29,6 @@ def led_partitions(page: Page, node: Node) -> Iterator[None]:
     add_under = page.adder(table.under_replicated)
     add_at_min, add_under_min = page.adder(table.at_min_isr), page.adder(table.under_min_isr)
     add_count, add_stable = page.adder(table.replicas_count), page.adder(table.stable_offset_lag)
-    add_size, add_end = page.adder(table.log_size), page.adder(table.log_end_offset)
     node_id, by_name = node.node_id, node.image.topics.by_name
     led = under = at_min = under_min = 0
     for number, partition in enumerate(list(node.replicas)):
@@ -38,7 +37,7 @@ def led_partitions(page: Page, node: Node) -> Iterator[None]:
         if not partition.is_leader:
             continue
         leading = partition.leadership
-        index, log = partition.index, partition.log.state
+        index, log = partition.index, partition.offsets
         labels = f'{{topic="{escaped(partition.topic)}",partition="{index}"}}'
         in_sync, needed = leading.in_sync_count, leading.min_isr
         count = leading.replica_count
@@ -63,13 +62,22 @@ def led_partitions(page: Page, node: Node) -> Iterator[None]:
         add_count(f"kafka_cluster_partition_replicascount{labels} {count}")
         open_count = high - log.last_stable_offset
         add_stable(f"kafka_cluster_partition_laststableoffsetlag{labels} {open_count}")
-        add_size(f"kafka_log_log_size{labels} {partition.log.size_bytes}")
-        add_end(f"kafka_log_log_logendoffset{labels} {log.log_end_offset}")
     page.add(table.leader_count, led)
     page.add(table.partition_count, len(node.replicas.hosted))
     page.add(table.under_replicated_count, under)
     page.add(table.at_min_isr_count, at_min)
     page.add(table.under_min_isr_count, under_min)
+
+
+def logs(page: Page, node: Node) -> Iterator[None]:
+    """Write size and end of each log on this node, of led and of followed partitions."""
+    add_size, add_end = page.adder(table.log_size), page.adder(table.log_end_offset)
+    for number, (place, log) in enumerate(list(node.directories.logs())):
+        if number % AT_ONCE == 0:
+            yield
+        labels = f'{{topic="{escaped(place.topic)}",partition="{place.partition}"}}'
+        add_size(f"kafka_log_log_size{labels} {log.size_bytes}")
+        add_end(f"kafka_log_log_logendoffset{labels} {log.log_end_offset}")
 
 
 def topics(page: Page, node: Node) -> Iterator[None]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from moldau.broker.exposition import table
 from moldau.broker.exposition.groups import groups
 from moldau.broker.exposition.page import Page
-from moldau.broker.exposition.partitions import led_partitions, of_controller, topics
+from moldau.broker.exposition.partitions import led_partitions, logs, of_controller, topics
 from moldau.broker.exposition.traffic import connections, traffic
 from moldau.metrics import Registry, render_prometheus
 from moldau.plugins.layers import platform_version
@@ -90,6 +90,7 @@ class Scraper:
         node = observed.node
         if node is not None:
             yield from led_partitions(page, node)
+            yield from logs(page, node)
             yield from topics(page, node)
             yield from traffic(page, node)
             yield from groups(page, node)
