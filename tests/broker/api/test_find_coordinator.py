@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 
 from moldau.errors.codes import ErrorCode
@@ -113,7 +115,7 @@ def test_the_first_transactional_id_creates_its_topic() -> None:
     ],
 )
 def test_replicas_of_share_states_follow_the_number_of_brokers_unless_set(
-    given: dict[str, str], replicas: int, in_sync: str
+    given: dict[str, Any], replicas: int, in_sync: str
 ) -> None:
     at = Administered(**given)
     key = f"g:{'A' * 22}:0"

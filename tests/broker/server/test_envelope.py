@@ -81,9 +81,13 @@ class BrokersOnly:
     """An authorizer that allows brokers what nodes do, and clients nothing."""
 
     allows_all = False
+    uses_rules = False
 
     def allowed(self, context: RequestContext, right: Right, names: Collection[str]) -> list[str]:
         return list(names) if context.principal == BROKER.principal else []
+
+    def allowed_on_some(self, context: RequestContext, right: Right) -> bool:
+        return context.principal == BROKER.principal
 
 
 def serve(
