@@ -10,6 +10,7 @@ from typing import Any, cast
 import pytest
 
 from moldau.broker.api.request import ApiRequest
+from moldau.broker.controller.image import Image
 from moldau.broker.decision.authorizer import ALLOW_ALL, Authorizer, Right
 from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext, of_node
 from moldau.broker.server.controller_service import ControllerService
@@ -98,6 +99,7 @@ def serve(
     controller = SimpleNamespace(
         active=active,
         authorizer=authorizer,
+        image=Image,
         raft=None,
         now_ms=lambda: NOW_MS,
     )
