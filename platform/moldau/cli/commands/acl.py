@@ -1,0 +1,282 @@
+"""`moldau acl`: the access rules of a cluster, and which of them decides.
+
+    moldau acl add alice READ topic:orders
+    moldau acl add alice --consumer orders --group billing
+    moldau acl explain alice WRITE topic:orders
+
+A resource is written TYPE:NAME; a `*` at the end of a name means every name that begins so, and `*`
+alone every name. A user without a type is `User:...`.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.output import write_json, write_lines, write_table
+
+if TYPE_CHECKING:
+    from moldau.client.admin.admin import Admin
+    from moldau.client.admin.security import Acl, AclFilter, AclPattern
+    from moldau.protocol.acl_operations import AclOperation, AclResource
+
+_TYPES: Final = {
+    "topic": "TOPIC",
+    "group": "GROUP",
+    "cluster": "CLUSTER",
+    "transactional-id": "TRANSACTIONAL_ID",
+    "delegation-token": "DELEGATION_TOKEN",
+    "user": "USER",
+}
+_CLUSTER: Final = "kafka-cluster"
+_HEADER: Final = ("permission", "principal", "host", "operation", "resource")
+
+
+def _add_filter(parser: ArgumentParser) -> None:
+    parser.add_argument("--user", metavar="USER", help="only rules about this user")
+    parser.add_argument("--resource", metavar="TYPE:NAME", help="only rules about this resource")
+    parser.add_argument(
+        "--deciding",
+        action="store_true",
+        help="with --resource: also prefixed rules and those for *, which count for it too",
+    )
+
+
+def _add_rule(parser: ArgumentParser) -> None:
+    parser.add_argument("user", metavar="USER")
+    parser.add_argument("operation", metavar="OPERATION", nargs="?", help="READ, WRITE, ALL, ...")
+    parser.add_argument("resource", metavar="TYPE:NAME", nargs="?")
+    parser.add_argument("--deny", action="store_true", help="deny instead of allow")
+    parser.add_argument("--host", default="*", metavar="ADDRESS", help="only from this address")
+    parser.add_argument("--producer", metavar="TOPIC", help="what a producer to the topic needs")
+    parser.add_argument("--consumer", metavar="TOPIC", help="what a consumer of the topic needs")
+    parser.add_argument("--group", metavar="GROUP", help="with --consumer: its group")
+    parser.add_argument(
+        "--transactional-id", metavar="ID", help="with --producer: of its transactions"
+    )
+
+
+def _add_question(parser: ArgumentParser) -> None:
+    parser.add_argument("user", metavar="USER")
+    parser.add_argument("operation", metavar="OPERATION")
+    parser.add_argument("resource", metavar="TYPE:NAME")
+    parser.add_argument("--host", default="", metavar="ADDRESS", help="the address of the client")
+
+
+def _list(arguments: Namespace, context: Context) -> int:
+    from moldau.client.admin.security import SecurityAdmin
+
+    chosen = _chosen(arguments)
+    with opened_admin(arguments, context) as admin:
+        rules = admin.run(lambda client: SecurityAdmin(client).describe_acls(chosen))
+    _write(arguments, context, rules)
+    return Exit.DONE
+
+
+def _add(arguments: Namespace, context: Context) -> int:
+    from moldau.client.admin.security import SecurityAdmin
+
+    rules = _rules(arguments)
+    with opened_admin(arguments, context) as admin:
+        results = admin.run(lambda client: SecurityAdmin(client).create_acls(rules))
+    for error in results.values():
+        if error is not None:
+            raise error
+    _write(arguments, context, rules)
+    return Exit.DONE
+
+
+def _remove(arguments: Namespace, context: Context) -> int:
+    from moldau.client.admin.security import AclFilter, SecurityAdmin
+
+    rules = _rules(arguments)
+
+    async def remove(client: Admin) -> list[Acl]:
+        gone: list[Acl] = []
+        for each in rules:
+            exactly = AclFilter(
+                each.principal,
+                each.operation,
+                each.name,
+                each.type,
+                each.pattern,
+                each.permission,
+                each.host,
+            )
+            gone += await SecurityAdmin(client).delete_acls(exactly)
+        return gone
+
+    with opened_admin(arguments, context) as admin:
+        gone = admin.run(remove)
+    _write(arguments, context, gone)
+    if len(gone) < len(rules):
+        context.err.write(
+            f"moldau: {len(rules) - len(gone)} of {len(rules)} rules were not there\n"
+        )
+        return Exit.FAILED
+    return Exit.DONE
+
+
+def _explain(arguments: Namespace, context: Context) -> int:
+    from moldau.client.admin.decision import deciding
+    from moldau.client.admin.security import AclFilter, AclPermission, SecurityAdmin
+
+    kind, name, _ = _resource(arguments.resource)
+    operation, principal = _operation(arguments.operation), _principal(arguments.user)
+    chosen = AclFilter(name=name, type=kind, decides=True)
+    with opened_admin(arguments, context) as admin:
+        rules = admin.run(lambda client: SecurityAdmin(client).describe_acls(chosen))
+    rule = deciding(rules, principal, arguments.host, operation)
+    is_allowed = rule is not None and rule.permission is AclPermission.ALLOW
+    if rule is not None:
+        why = f"by the rule: {_told(rule)}"
+    elif rules:
+        why = f"{arguments.resource} has rules ({len(rules)}), and none allows it"
+    else:
+        why = (
+            f"no rule is about {arguments.resource}: allow.everyone.if.no.acl.found of the broker "
+            "decides, which is false by default"
+        )
+    if arguments.json:
+        cause = None if rule is None else _plain(rule)
+        write_json(context.out, {"allowed": is_allowed, "rule": cause, "why": why})
+    else:
+        verdict = "allowed" if is_allowed else "denied"
+        note = "super.users of the brokers are not seen from here; they may do everything"
+        write_lines(context.out, [f"{verdict}, {why}", f"({note})"])
+    return Exit.DONE if is_allowed else Exit.FAILED
+
+
+def _chosen(arguments: Namespace) -> AclFilter:
+    from moldau.client.admin.security import AclFilter
+
+    principal = None if arguments.user is None else _principal(arguments.user)
+    if arguments.resource is None:
+        if arguments.deciding:
+            raise UsageError("--deciding is about one resource: give --resource TYPE:NAME")
+        return AclFilter(principal=principal)
+    kind, name, pattern = _resource(arguments.resource)
+    if arguments.deciding:
+        return AclFilter(principal=principal, name=name, type=kind, decides=True)
+    return AclFilter(principal=principal, name=name, type=kind, pattern=pattern)
+
+
+def _rules(arguments: Namespace) -> list[Acl]:
+    """Return the rules that the arguments describe."""
+    wanted: list[tuple[str, str]] = []
+    if arguments.producer is not None:
+        topic = f"topic:{arguments.producer}"
+        wanted += [(each, topic) for each in ("WRITE", "DESCRIBE", "CREATE")]
+        if arguments.transactional_id is not None:
+            its = f"transactional-id:{arguments.transactional_id}"
+            wanted += [(each, its) for each in ("WRITE", "DESCRIBE")]
+    if arguments.consumer is not None:
+        if arguments.group is None:
+            raise UsageError("--consumer needs --group, the group that it reads in")
+        wanted += [(each, f"topic:{arguments.consumer}") for each in ("READ", "DESCRIBE")]
+        wanted.append(("READ", f"group:{arguments.group}"))
+    if arguments.operation is not None:
+        if arguments.resource is None:
+            raise UsageError(f"{arguments.operation} of what? Give TYPE:NAME, as topic:orders")
+        wanted.append((arguments.operation, arguments.resource))
+    if not wanted:
+        raise UsageError("give an operation and TYPE:NAME, or --producer TOPIC, --consumer TOPIC")
+    return [_rule(arguments, *each) for each in dict.fromkeys(wanted)]
+
+
+def _rule(arguments: Namespace, operation: str, resource: str) -> Acl:
+    from moldau.client.admin.security import Acl, AclPermission
+
+    kind, name, pattern = _resource(resource)
+    permission = AclPermission.DENY if arguments.deny else AclPermission.ALLOW
+    principal = _principal(arguments.user)
+    return Acl(principal, _operation(operation), name, kind, pattern, permission, arguments.host)
+
+
+def _principal(text: str) -> str:
+    return text if ":" in text else f"User:{text}"
+
+
+def _operation(text: str) -> AclOperation:
+    from moldau.protocol.acl_operations import AclOperation
+
+    name = text.upper().replace("-", "_")
+    known = [each.name for each in AclOperation if each > AclOperation.ANY]
+    if name not in known:
+        raise UsageError(f"{text!r} is no operation; there are {', '.join(known)}")
+    return AclOperation[name]
+
+
+def _resource(text: str) -> tuple[AclResource, str, AclPattern]:
+    from moldau.client.admin.security import AclPattern
+    from moldau.protocol.acl_operations import AclResource
+
+    kind, colon, name = text.partition(":")
+    if kind == "cluster" and not colon:
+        name = _CLUSTER
+    if kind not in _TYPES or not name:
+        raise UsageError(f"{text!r} is not TYPE:NAME; the types are {', '.join(_TYPES)}")
+    pattern = AclPattern.LITERAL
+    if name.endswith("*") and name != "*":
+        pattern, name = AclPattern.PREFIXED, name[:-1]
+    return AclResource[_TYPES[kind]], name, pattern
+
+
+def _write(arguments: Namespace, context: Context, rules: list[Acl]) -> None:
+    if arguments.json:
+        write_json(context.out, [_plain(each) for each in rules])
+        return
+    rows = [
+        [each.permission.name, each.principal, each.host, each.operation.name, _named(each)]
+        for each in rules
+    ]
+    rows.sort(key=_last_first)
+    write_table(context.out, _HEADER, rows)
+
+
+def _last_first(row: list[str]) -> list[str]:
+    """Sort by the resource first."""
+    return row[::-1]
+
+
+def _named(rule: Acl) -> str:
+    from moldau.client.admin.security import AclPattern
+
+    kind = rule.type.name.lower().replace("_", "-")
+    return f"{kind}:{rule.name}{'*' if rule.pattern is AclPattern.PREFIXED else ''}"
+
+
+def _told(rule: Acl) -> str:
+    where = "" if rule.host == "*" else f" from {rule.host}"
+    return f"{rule.permission.name} {rule.principal} {rule.operation.name} {_named(rule)}{where}"
+
+
+def _plain(rule: Acl) -> dict[str, str]:
+    return {
+        "permission": rule.permission.name,
+        "principal": rule.principal,
+        "host": rule.host,
+        "operation": rule.operation.name,
+        "type": rule.type.name,
+        "name": rule.name,
+        "pattern": rule.pattern.name,
+    }
+
+
+command = ActionCommand(
+    "Access rules (ACLs): list, add, remove, explain.",
+    (
+        Action("list", "the rules", _add_filter, _list),
+        Action("add", "allow or deny something", _add_rule, _add, __doc__.partition("\n\n")[2]),
+        Action("remove", "take rules back", _add_rule, _remove),
+        Action(
+            "explain",
+            "whether a user may do something, and which rule decides",
+            _add_question,
+            _explain,
+        ),
+    ),
+)

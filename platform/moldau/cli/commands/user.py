@@ -1,0 +1,166 @@
+"""`moldau user`: the SCRAM users of a cluster.
+
+A password is read from the terminal, or from a line of the input, and is never an argument: those
+are shown to everyone on the machine.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.numbers import whole
+from moldau.cli.output import write_json, write_lines, write_table
+
+if TYPE_CHECKING:
+    from moldau.client.admin.admin import Admin
+    from moldau.client.admin.security import ScramUser
+    from moldau.protocol.scram import ScramMechanism
+
+_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+
+
+def _add_nothing(parser: ArgumentParser) -> None:
+    """Add no arguments: the action is about all users."""
+
+
+def _add_user(parser: ArgumentParser) -> None:
+    parser.add_argument("user", metavar="USER", help="without `User:`")
+    parser.add_argument(
+        "--mechanism",
+        choices=_MECHANISMS,
+        action="append",
+        help="may be given again; default: both",
+    )
+
+
+def _add_password(parser: ArgumentParser) -> None:
+    _add_user(parser)
+    parser.add_argument(
+        "--iterations", type=whole(4096, 16_384), default=8192, help="default: 8192"
+    )
+
+
+def _list(arguments: Namespace, context: Context) -> int:
+    with opened_admin(arguments, context) as admin:
+        users = admin.run(_users)
+    if arguments.json:
+        rows = [
+            {
+                "user": each.name,
+                "mechanisms": {kind.sasl_name: count for kind, count in each.iterations.items()},
+            }
+            for each in users
+        ]
+        write_json(context.out, rows)
+    else:
+        cells = [
+            [each.name, ", ".join(f"{m.sasl_name} ({n})" for m, n in each.iterations.items())]
+            for each in users
+        ]
+        write_table(context.out, ("user", "mechanisms (iterations)"), cells)
+    return Exit.DONE
+
+
+async def _users(client: Admin) -> list[ScramUser]:
+    from moldau.client.admin.security import SecurityAdmin
+
+    return await SecurityAdmin(client).describe_users()
+
+
+def _add(arguments: Namespace, context: Context) -> int:
+    return _set(arguments, context, is_new=True)
+
+
+def _change(arguments: Namespace, context: Context) -> int:
+    return _set(arguments, context, is_new=False)
+
+
+def _set(arguments: Namespace, context: Context, *, is_new: bool) -> int:
+    from moldau.client.admin.security import SecurityAdmin
+
+    user = arguments.user
+    with opened_admin(arguments, context) as admin:
+        is_there = any(each.name == user for each in admin.run(_users))
+        if is_new and is_there:
+            raise UsageError(f"{user} is there; `moldau user password {user}` sets a password")
+        if not is_new and not is_there:
+            raise UsageError(f"there is no user {user}; `moldau user add {user}` makes one")
+        password = _password(context, user)
+
+        async def change(client: Admin) -> None:
+            for each in _wanted(arguments):
+                await SecurityAdmin(client).set_password(
+                    user, password, mechanism=each, iterations=arguments.iterations
+                )
+
+        admin.run(change)
+    write_lines(context.out, [f"{'added' if is_new else 'set the password of'} {user}"])
+    return Exit.DONE
+
+
+def _remove(arguments: Namespace, context: Context) -> int:
+    from moldau.client.admin.security import SecurityAdmin
+
+    async def remove(client: Admin) -> None:
+        for each in _wanted(arguments) if arguments.mechanism else (None,):
+            await SecurityAdmin(client).delete_user(arguments.user, mechanism=each)
+
+    with opened_admin(arguments, context) as admin:
+        admin.run(remove)
+    write_lines(context.out, [f"removed {arguments.user}"])
+    return Exit.DONE
+
+
+def _wanted(arguments: Namespace) -> list[ScramMechanism]:
+    from moldau.protocol.scram import SCRAM_MECHANISMS
+
+    return [SCRAM_MECHANISMS[each] for each in arguments.mechanism or _MECHANISMS]
+
+
+def _password(context: Context, user: str) -> str:
+    password = _read_password(context, user)
+    if not password:
+        raise UsageError("give the password as a line of the input; it is not empty")
+    return password
+
+
+def _read_password(context: Context, user: str) -> str:
+    source = context.source
+    if source.isatty():
+        from getpass import getpass
+
+        first = getpass(f"password of {user}: ")
+        if first != getpass("again: "):
+            raise UsageError("the two passwords are not the same")
+        return first
+    try:
+        return source.readline().decode().rstrip("\r\n")
+    except UnicodeDecodeError:
+        raise UsageError("the password is not UTF-8") from None
+
+
+command = ActionCommand(
+    "The SCRAM users of a cluster: list, add, password, remove.",
+    (
+        Action("list", "all users", _add_nothing, _list),
+        Action(
+            "add",
+            "a new user",
+            _add_password,
+            _add,
+            "The password is asked for, or is a line of the input.",
+        ),
+        Action(
+            "password",
+            "set the password of a user",
+            _add_password,
+            _change,
+            "The password is asked for, or is a line of the input.",
+        ),
+        Action("remove", "remove a user; rules about it stay", _add_user, _remove),
+    ),
+)

@@ -1,0 +1,116 @@
+"""`moldau acl` and `moldau user`, against a broker that decides by rules."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from moldau.cli.command import Exit
+from moldau.testing import SyncEmbeddedBroker
+from tests.cli.shell import Shell
+
+
+@pytest.fixture(scope="module")
+def shell() -> Iterator[Shell]:
+    """The commands are a super user: they log in as nobody."""
+    settings = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
+    with SyncEmbeddedBroker(settings=settings) as broker:
+        yield Shell(broker.bootstrap_servers)
+
+
+def rules(shell: Shell, *words: str) -> list[tuple[str, ...]]:
+    return [
+        (each["permission"], each["principal"], each["operation"], each["type"], each["name"])
+        for each in shell.good("acl", "list", "--json", *words).json
+    ]
+
+
+def test_rules_are_added_listed_and_removed(shell: Shell) -> None:
+    done = shell.good("acl", "add", "alice", "read", "topic:orders")
+    assert done.rows == [["ALLOW", "User:alice", "*", "READ", "topic:orders"]]
+    shell.good("acl", "add", "alice", "READ", "topic:orders")
+    shell.good("acl", "add", "Group:x", "ALL", "topic:ord*", "--deny", "--host", "10.0.0.1")
+    assert rules(shell, "--resource", "topic:orders") == [
+        ("ALLOW", "User:alice", "READ", "TOPIC", "orders")
+    ]
+    assert len(rules(shell, "--resource", "topic:orders", "--deciding")) == 2
+    assert len(rules(shell, "--user", "alice")) == 1
+    shell.good("acl", "remove", "alice", "READ", "topic:orders")
+    done = shell("acl", "remove", "alice", "READ", "topic:orders")
+    assert done.code == Exit.FAILED
+    assert "1 of 1 rules were not there" in done.err
+    shell.good("acl", "remove", "Group:x", "ALL", "topic:ord*", "--deny", "--host", "10.0.0.1")
+    assert rules(shell, "--user", "alice") == rules(shell, "--user", "Group:x") == []
+
+
+def test_producers_and_consumers_get_what_they_need(shell: Shell) -> None:
+    shell.good("acl", "add", "bob", "--producer", "t", "--transactional-id", "x")
+    shell.good("acl", "add", "bob", "--consumer", "t", "--group", "g")
+    assert sorted(each[2:] for each in rules(shell, "--user", "bob")) == [
+        ("CREATE", "TOPIC", "t"),
+        ("DESCRIBE", "TOPIC", "t"),
+        ("DESCRIBE", "TRANSACTIONAL_ID", "x"),
+        ("READ", "GROUP", "g"),
+        ("READ", "TOPIC", "t"),
+        ("WRITE", "TOPIC", "t"),
+        ("WRITE", "TRANSACTIONAL_ID", "x"),
+    ]
+    shell.good("acl", "remove", "bob", "--producer", "t", "--transactional-id", "x")
+
+
+def test_a_decision_is_explained_by_its_rule(shell: Shell) -> None:
+    shell.good("acl", "add", "carol", "READ", "topic:pay*")
+    shell.good("acl", "add", "User:*", "READ", "topic:payroll", "--deny")
+    allowed = shell.good("acl", "explain", "carol", "DESCRIBE", "topic:payments").out
+    assert "allowed, by the rule: ALLOW User:carol READ topic:pay*" in allowed
+    denied = shell("acl", "explain", "carol", "READ", "topic:payroll")
+    assert denied.code == Exit.FAILED
+    assert "denied, by the rule: DENY User:* READ topic:payroll" in denied.out
+    nothing = shell("acl", "explain", "dave", "READ", "topic:payments")
+    assert "denied, topic:payments has rules (1), and none allows it" in nothing.out
+    free = shell("acl", "explain", "dave", "READ", "topic:none", "--json").json
+    assert (free["allowed"], free["rule"]) == (False, None)
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("alice", "SING", "topic:t"), "'SING' is no operation; there are ALL, READ"),
+        (("alice", "READ", "orders"), "'orders' is not TYPE:NAME"),
+        (("alice", "READ"), "READ of what? Give TYPE:NAME"),
+        (("alice",), "give an operation and TYPE:NAME"),
+        (("alice", "--consumer", "t"), "--consumer needs --group"),
+        (("alice", "WRITE", "cluster:other"), "The only valid name for the CLUSTER resource"),
+    ],
+)
+def test_rules_that_make_no_sense_are_refused(
+    shell: Shell, words: tuple[str, ...], said: str
+) -> None:
+    done = shell("acl", "add", *words)
+    assert done.code != Exit.DONE
+    assert said in done.err
+    assert "Traceback" not in done.err
+
+
+def test_users_are_added_changed_and_removed(shell: Shell) -> None:
+    shell.good("user", "add", "erin", source="a secret\n")
+    listed = shell.good("user", "list", "--json").json
+    assert listed == [
+        {"user": "erin", "mechanisms": {"SCRAM-SHA-256": 8192, "SCRAM-SHA-512": 8192}}
+    ]
+    again = shell("user", "add", "erin", source="x\n")
+    assert "erin is there" in again.err
+    shell.good(
+        *("user", "password", "erin", "--iterations", "4096", "--mechanism", "SCRAM-SHA-256"),
+        source="new\n",
+    )
+    assert shell.good("user", "list").rows == [
+        ["erin", "SCRAM-SHA-256", "(4096),", "SCRAM-SHA-512", "(8192)"]
+    ]
+    shell.good("user", "remove", "erin", "--mechanism", "SCRAM-SHA-256")
+    shell.good("user", "remove", "erin")
+    assert shell.good("user", "list", "--json").json == []
+    assert "there is no user erin" in shell("user", "password", "erin", source="x\n").err
+    assert "give the password as a line" in shell("user", "add", "frank", source="\n").err
+    assert "does not exist" in shell("user", "remove", "erin").err
