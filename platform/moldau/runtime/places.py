@@ -25,6 +25,15 @@ def make_private_directory(path: str) -> None:
     os.makedirs(path, mode=0o700, exist_ok=True)
 
 
+def write_private_text(path: str, text: str) -> None:
+    """Write a new file that only its owner may read. Raise FileExistsError if it exists."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with open(descriptor, "w", encoding="utf-8") as file:
+        file.write(text)
+        file.flush()
+        os.fsync(descriptor)
+
+
 def signal_process(pid: int) -> None:
     """Send SIGTERM to a process; do nothing if it has ended."""
     with suppress(ProcessLookupError):

@@ -18,11 +18,12 @@ def exposed(listeners: Iterable[Listener]) -> list[Listener]:
     return [
         each
         for each in listeners
-        if each.security_protocol == "PLAINTEXT" and not _is_local(each.host)
+        if each.security_protocol == "PLAINTEXT" and not is_local(each.host)
     ]
 
 
-def _is_local(host: str) -> bool:
+def is_local(host: str) -> bool:
+    """Whether the address is this machine's alone."""
     if host.lower() == _LOCAL:
         return True
     try:

@@ -1,0 +1,74 @@
+"""`moldau cert`: certificates from the authority that `moldau init --secure` made."""
+
+from __future__ import annotations
+
+from argparse import SUPPRESS, ArgumentParser, Namespace
+from typing import Final
+
+from moldau.broker.main.certificates import ISSUED_DAYS, Issued, check_library, issue
+from moldau.cli.command import Context, Exit
+from moldau.cli.numbers import whole
+from moldau.errors import ConfigError
+
+_DAYS_MAX: Final = 3650
+
+
+class CertCommand:
+    """The `cert` command."""
+
+    summary = "Sign certificates for nodes and clients with the authority of init --secure."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+        node = actions.add_parser("node", help="a key and certificate for a node")
+        node.add_argument("hosts", nargs="+", metavar="HOST", help="names and addresses of it")
+        client = actions.add_parser("client", help="a key and certificate for a client")
+        client.add_argument("name", metavar="NAME", help="its principal is User:CN=NAME")
+        for each in (node, client):
+            each.add_argument(
+                "--in", dest="folder", required=True, metavar="DIR", help="of moldau init --secure"
+            )
+            each.add_argument(
+                "--out", required=True, metavar="FILE", help="the new PEM file, key first"
+            )
+            each.add_argument(
+                "--days",
+                type=whole(1, _DAYS_MAX),
+                default=ISSUED_DAYS,
+                metavar="DAYS",
+                help=f"how long it is valid (default: {ISSUED_DAYS})",
+            )
+            each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        from moldau.runtime.places import absolute_path, write_private_text
+        from moldau.runtime.real import RealRuntime
+
+        check_library()
+        runtime = RealRuntime("cert")
+        folder = absolute_path(arguments.folder)
+        try:
+            key = runtime.files.read_text(f"{folder}/authority.key")
+            certificate = runtime.files.read_text(f"{folder}/ca.pem")
+        except OSError as error:
+            raise ConfigError(
+                "it is no directory of moldau init --secure",
+                directory=folder,
+                why=error.strerror or str(error),
+            ) from error
+        is_node = arguments.action == "node"
+        hosts = arguments.hosts if is_node else ()
+        name = arguments.hosts[0] if is_node else arguments.name
+        now_ms = runtime.clock.wall_ms()
+        issued = issue(Issued(key, certificate), name, hosts, now_ms, arguments.days)
+        path = absolute_path(arguments.out)
+        try:
+            write_private_text(path, issued.key + issued.certificate)
+        except OSError as error:
+            why = error.strerror or str(error)
+            raise ConfigError("the file cannot be written", path=path, why=why) from error
+        context.out.write(f"{path}: valid for {arguments.days} days, as User:CN={name}\n")
+        return Exit.DONE
+
+
+command = CertCommand()

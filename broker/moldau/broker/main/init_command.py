@@ -1,0 +1,208 @@
+"""`moldau init --secure`: a secured node from nothing, in one directory.
+
+It makes an authority, the node's certificate, the settings of the node and of its clients, and a
+formatted data directory with the admin's SCRAM credential in its first record. So nothing is open
+at any moment, and no user must be made before the first one can log in.
+
+Invariants: the directory is new, and only this user may read it. No password is printed, or is in
+the arguments of a process.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from base64 import b32encode
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.numbers import whole
+
+if TYPE_CHECKING:
+    from moldau.runtime import Runtime
+
+_LOCAL: Final = "localhost"
+_PORT: Final = 9092
+_PORTS_MAX: Final = 65_534
+_PASSWORD_BYTES: Final = 20
+_MECHANISM: Final = "SCRAM-SHA-512"
+_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+
+
+class InitCommand:
+    """The `init` command."""
+
+    summary = "Make a secured node: certificates, an admin, settings and data in one directory."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        parser.add_argument("directory", metavar="DIR", help="a new directory")
+        parser.add_argument(
+            "--secure", action="store_true", help="with TLS, logins and access rules (required)"
+        )
+        parser.add_argument(
+            "--host",
+            default=_LOCAL,
+            metavar="HOST",
+            help="the name that clients connect to (default: localhost)",
+        )
+        parser.add_argument(
+            "--port",
+            type=whole(1, _PORTS_MAX),
+            default=_PORT,
+            metavar="PORT",
+            help=f"where clients connect; controllers at the next one (default: {_PORT})",
+        )
+        parser.add_argument(
+            "--admin", default="admin", metavar="NAME", help="the first user (default: admin)"
+        )
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        from moldau.broker.main.certificates import check_library
+        from moldau.runtime.places import absolute_path
+        from moldau.runtime.real import RealRuntime
+
+        if not arguments.secure:
+            raise UsageError(
+                "give --secure; a node without security needs no preparation: moldau broker start"
+            )
+        if not arguments.admin.isascii() or not arguments.admin.isalnum():
+            raise UsageError("--admin: a name of ASCII letters and digits")
+        check_library()
+        runtime = RealRuntime("init")
+        folder = absolute_path(arguments.directory)
+        if runtime.files.exists(folder) and runtime.files.list(folder):
+            raise UsageError(f"{folder} is not empty: give a new directory")
+        _make(runtime, folder, arguments)
+        context.out.write(_told(folder, arguments))
+        return Exit.DONE
+
+
+def _make(runtime: Runtime, folder: str, arguments: Namespace) -> None:
+    from moldau.broker.main.certificates import issue, make_authority
+    from moldau.runtime.places import make_private_directory, write_private_text
+
+    host, now_ms = arguments.host, runtime.clock.wall_ms()
+    password = b32encode(runtime.random.randbytes(_PASSWORD_BYTES)).decode().lower()
+    authority = make_authority("moldau authority", now_ms)
+    hosts = tuple(dict.fromkeys((host, "localhost", "127.0.0.1", "::1")))
+    node = issue(authority, "node-1", hosts, now_ms)
+    make_private_directory(folder)
+    write_private_text(f"{folder}/authority.key", authority.key)
+    write_private_text(f"{folder}/ca.pem", authority.certificate)
+    write_private_text(f"{folder}/node.pem", node.key + node.certificate)
+    settings = server_text(folder, host, arguments.port, arguments.admin, password)
+    write_private_text(f"{folder}/server.properties", settings)
+    address = f"{host}:{arguments.port}"
+    client = client_text(folder, address, arguments.admin, password)
+    write_private_text(f"{folder}/admin.properties", client)
+    write_private_text(f"{folder}/kcat.conf", kcat_text(folder, address, arguments.admin, password))
+    _format(runtime, f"{folder}/server.properties", arguments.admin, password)
+
+
+def _format(runtime: Runtime, path: str, user: str, password: str) -> None:
+    """Format the data directory, with the credential of the admin in its first record."""
+    from moldau.broker.controller.bootstrap import bootstrap_records
+    from moldau.broker.controller.storage import format_storage
+    from moldau.broker.main.storage_scram import credential_of
+    from moldau.broker.server.storage import plan_of
+    from moldau.broker.settings import broker_settings
+    from moldau.config import load_file
+    from moldau.ids import format_uuid, new_uuid
+    from moldau.runtime.places import host_name
+
+    settings = broker_settings(load_file(runtime.files, path))
+    given = f"{_MECHANISM}=[name={user},password={password}]"
+    records = bootstrap_records(credentials=[credential_of(given, runtime.random.randbytes)])
+    plan = plan_of(
+        settings,
+        format_uuid(new_uuid(runtime.random)),
+        records,
+        is_standalone=True,
+        host_name=host_name(),
+    )
+    format_storage(runtime.files, plan, runtime.random, runtime.clock.wall_ms())
+
+
+def _jaas(user: str, password: str) -> str:
+    return f'{_MODULE} required username="{user}" password="{password}";'
+
+
+def server_text(folder: str, host: str, port: int, user: str, password: str) -> str:
+    """Return the settings of the node. It listens to the network if clients name its host."""
+    bound = host if host == _LOCAL else ""
+    return f"""\
+# Made by moldau init --secure. It holds the password of {user}: keep it private.
+process.roles=broker,controller
+node.id=1
+listeners=SASL_SSL://{bound}:{port},CONTROLLER://localhost:{port + 1}
+advertised.listeners=SASL_SSL://{host}:{port}
+listener.security.protocol.map=SASL_SSL:SASL_SSL,CONTROLLER:SSL
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=localhost:{port + 1}
+security.inter.broker.protocol=SASL_SSL
+log.dirs={folder}/data
+
+# TLS: certificates from {folder}/ca.pem; controllers must show one.
+ssl.keystore.type=PEM
+ssl.keystore.location={folder}/node.pem
+ssl.truststore.type=PEM
+ssl.truststore.location={folder}/ca.pem
+listener.name.controller.ssl.client.auth=required
+
+# Logins: users are in the cluster; this node logs in at others as {user}.
+sasl.enabled.mechanisms=SCRAM-SHA-256,{_MECHANISM}
+sasl.mechanism.inter.broker.protocol={_MECHANISM}
+listener.name.sasl_ssl.{_MECHANISM.lower()}.sasl.jaas.config={_jaas(user, password)}
+
+# Access: only {user} may do anything until there are rules.
+authorizer.class.name={_AUTHORIZER}
+super.users=User:{user};User:CN=node-1
+
+# One node.
+offsets.topic.replication.factor=1
+transaction.state.log.replication.factor=1
+transaction.state.log.min.isr=1
+share.coordinator.state.topic.replication.factor=1
+share.coordinator.state.topic.min.isr=1
+"""
+
+
+def client_text(folder: str, address: str, user: str, password: str) -> str:
+    """Return the settings of a client, for moldau, Python and Java."""
+    return f"""\
+bootstrap.servers={address}
+security.protocol=SASL_SSL
+sasl.mechanism={_MECHANISM}
+sasl.jaas.config={_jaas(user, password)}
+ssl.truststore.type=PEM
+ssl.truststore.location={folder}/ca.pem
+"""
+
+
+def kcat_text(folder: str, address: str, user: str, password: str) -> str:
+    """Return the settings of a client of librdkafka."""
+    return f"""\
+bootstrap.servers={address}
+security.protocol=SASL_SSL
+sasl.mechanism={_MECHANISM}
+sasl.username={user}
+sasl.password={password}
+ssl.ca.location={folder}/ca.pem
+"""
+
+
+def _told(folder: str, arguments: Namespace) -> str:
+    user, address = arguments.admin, f"{arguments.host}:{arguments.port}"
+    return f"""\
+{folder} is a secured node: TLS, the user {user} (SCRAM), and access rules
+  start    moldau broker start --config {folder}/server.properties
+  moldau   moldau topic list --command-config {folder}/admin.properties
+  Java     kafka-topics.sh --bootstrap-server {address} \\
+               --command-config {folder}/admin.properties --list
+  kcat     kcat -F {folder}/kcat.conf -L
+  Python   Producer(load_settings("{folder}/admin.properties"))
+Its files are private: they hold the password of {user} and the key of the authority.
+"""
+
+
+command = InitCommand()

@@ -1,0 +1,153 @@
+"""`moldau init --secure`, `moldau cert` and `moldau security check`: from nothing to a login."""
+
+from __future__ import annotations
+
+import re
+import stat
+from argparse import ArgumentParser
+from io import StringIO
+from pathlib import Path
+
+import pytest
+
+from moldau.broker.main.cert_command import command as cert
+from moldau.broker.main.certificates import issue, make_authority
+from moldau.broker.main.init_command import command as init
+from moldau.broker.main.security_command import command as security
+from moldau.broker.main.security_command import findings
+from moldau.broker.server import Broker
+from moldau.broker.server.standalone import standalone_layer
+from moldau.broker.settings import broker_settings
+from moldau.cli.command import Command, Context, Exit, UsageError
+from moldau.client import Admin, NewTopic, Producer
+from moldau.client.settings.file import load_settings
+from moldau.config import load_file, overrides
+from moldau.errors import ConfigError
+from moldau.errors.codes import KafkaError
+from moldau.logging import Level, Loggers
+from moldau.plugins import installed_plugins
+from moldau.runtime import Runtime
+from moldau.runtime.real_files import RealFiles
+from tests.peers.kafka_broker import free_ports
+from tests.runtime.arena import play
+
+NOW_MS = 1_800_000_000_000
+
+
+def command_of(command: Command, *words: str) -> tuple[int, str, str]:
+    """Run a command by itself, whether it is installed or not."""
+    parser, out, err = ArgumentParser(), StringIO(), StringIO()
+    command.configure(parser)
+    try:
+        code = command.run(parser.parse_args(words), Context(out, err, {}, installed_plugins))
+    except (UsageError, ConfigError) as error:
+        return Exit.MISUSED, out.getvalue(), str(error)
+    return code, out.getvalue(), err.getvalue()
+
+
+def run(command: Command, *words: str) -> tuple[int, str]:
+    code, out, err = command_of(command, *words)
+    assert err == ""
+    return code, out
+
+
+def test_a_node_is_made_that_only_its_admin_can_use(tmp_path: Path) -> None:
+    folder = tmp_path / "secured"
+    (port,) = free_ports(1)
+    code, told = run(init, str(folder), "--secure", "--port", str(port))
+    assert code == Exit.DONE
+    for path in folder.iterdir():
+        assert not path.stat().st_mode & (stat.S_IRWXO | stat.S_IRWXG) or path.name == "data"
+    assert stat.S_IMODE(folder.stat().st_mode) == 0o700
+    found = re.search(r'password="([^"]+)"', (folder / "admin.properties").read_text())
+    assert found is not None
+    password = found[1]
+    assert password not in told
+    assert run(security, "check", "--config", str(folder / "server.properties"))[0] == Exit.DONE
+    lines: list[str] = []
+
+    async def main(runtime: Runtime) -> None:
+        settings = broker_settings(load_file(RealFiles(), str(folder / "server.properties")))
+        loggers = Loggers(runtime.clock, lines.append, level=Level.INFO)
+        broker = await Broker.start(runtime, settings, loggers=loggers)
+        try:
+            given = load_settings(folder / "admin.properties")
+            async with Admin(given) as admin, Producer(given) as producer:
+                await admin.create_topic(NewTopic("t", 1, 1))
+                await producer.send_and_wait("t", b"value")
+            anonymous = {**given, "security.protocol": "SSL", "start.timeout.ms": "1"}
+            with pytest.raises(KafkaError):
+                async with Admin(anonymous):
+                    pass
+        finally:
+            await broker.aclose()
+
+    play("asyncio", main)
+    assert not [each for each in lines if password in each]
+
+
+def test_what_is_there_is_not_overwritten(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("mine")
+    code, _, err = command_of(init, str(tmp_path), "--secure")
+    assert (code, "is not empty" in err) == (Exit.MISUSED, True)
+    code, _, err = command_of(init, str(tmp_path / "new"))
+    assert (code, "--secure" in err) == (Exit.MISUSED, True)
+    assert not (tmp_path / "new").exists()
+
+
+def test_certificates_are_signed_for_nodes_and_clients(tmp_path: Path) -> None:
+    folder = tmp_path / "secured"
+    run(init, str(folder), "--secure")
+    for words in (("node", "b2", "10.0.0.2"), ("client", "bob")):
+        path = tmp_path / f"{words[0]}.pem"
+        assert run(cert, *words, "--in", str(folder), "--out", str(path))[0] == Exit.DONE
+        assert path.read_text().startswith("-----BEGIN PRIVATE KEY-----")
+        assert stat.S_IMODE(path.stat().st_mode) == 0o600
+        code, _, err = command_of(cert, *words, "--in", str(folder), "--out", str(path))
+        assert (code, "cannot be written" in err) == (Exit.MISUSED, True)
+    nowhere = ("client", "bob", "--in", str(tmp_path), "--out", str(tmp_path / "x"))
+    assert "moldau init --secure" in command_of(cert, *nowhere)[2]
+
+
+def test_a_key_that_is_none_is_told() -> None:
+    authority = make_authority("ca", NOW_MS)
+    assert authority.key not in repr(authority)
+    with pytest.raises(ConfigError, match="cannot be read"):
+        issue(authority._replace(key="nonsense"), "a", (), NOW_MS)
+    with pytest.raises(ConfigError, match="1 to 64"):
+        issue(authority, "x" * 65, (), NOW_MS)
+
+
+@pytest.mark.parametrize(
+    ("given", "open_by"),
+    [
+        ({}, ["listener.security.protocol.map", "authorizer.class.name"]),
+        ({"authorizer.class.name": "standard"}, ["listener.security.protocol.map"]),
+        (
+            {
+                "listeners": "SSL://:9092,CONTROLLER://localhost:9093",
+                "listener.security.protocol.map": "SSL:SSL,CONTROLLER:SSL",
+                "inter.broker.listener.name": "SSL",
+                "listener.name.controller.ssl.client.auth": "required",
+                "authorizer.class.name": "standard",
+            },
+            ["listener.name.ssl.ssl.client.auth"],
+        ),
+        (
+            {
+                "listeners": "SASL_PLAINTEXT://:9092,CONTROLLER://localhost:9093",
+                "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SSL",
+                "inter.broker.listener.name": "SASL_PLAINTEXT",
+                "sasl.enabled.mechanisms": "PLAIN",
+                "sasl.mechanism.inter.broker.protocol": "PLAIN",
+                "ssl.client.auth": "required",
+                "ssl.endpoint.identification.algorithm": "",
+                "authorizer.class.name": "standard",
+            },
+            ["listener.security.protocol.map", "ssl.endpoint.identification.algorithm"],
+        ),
+    ],
+)
+def test_what_is_open_is_listed(given: dict[str, str], open_by: list[str]) -> None:
+    settings = broker_settings(standalone_layer("/d"), overrides(dict(given)))
+    assert list(dict.fromkeys(each.setting for each in findings(settings))) == open_by
