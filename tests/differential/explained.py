@@ -28,6 +28,7 @@ from tests.differential.later_apis import LATER_APIS
 from tests.differential.orders import ORDERS
 from tests.differential.plain import WORDS
 from tests.differential.requests import THEN
+from tests.differential.share_rows import SHARE_ROWS
 from tests.differential.talk import CLOSED, SILENCE
 
 _ANYWHERE: Final = "every API"
@@ -55,6 +56,7 @@ _MESSAGE: Final = "error_message"
 _NO_WORDS: Final = (None, "")
 _WITHOUT_WORDS: Final = (
     (None, ("administration", "limits", "produce", "producers", "topics", "transactions")),
+    (None, ("share_groups",)),
     ("", ("administration",)),
 )
 """What Kafka has for a message where it gives none, and in which scenarios."""
@@ -184,12 +186,13 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
             "Kafka often leaves it out; a log should say what was wrong, and where.",
             _ANYWHERE,
             cases=tuple(f"{scenario}/*" for scenario in named),
-            paths=("*.error_message",),
+            paths=("error_message", "*.error_message"),
             kafka=kafka,
             ours=_words_of_a_refusal,
         )
         for kafka, named in _WITHOUT_WORDS
     ),
+    *SHARE_ROWS,
     *(
         OnPurpose(
             "Rows of an answer come in the order in which they were asked for or came to be, by "

@@ -142,6 +142,8 @@ ORDERS: Final = (
         are("log.retention.ms", "log.segment.bytes", "a.plugins", "node.id", "ssl.key.password"),
         "administration/* DescribeConfigsRequest",
     ),
+    _of("groups", are("nobody", ""), "share_groups/describe nothing known"),
+    _of("responses.partitions", are("9", "0"), "share_groups/a released one"),
     _of("groups", by_name, "group_members/list *", "group_offsets/list what is left"),
     _of(
         "groups",

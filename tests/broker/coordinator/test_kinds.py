@@ -102,7 +102,7 @@ def test_a_registered_kind_gets_its_records_and_its_requests() -> None:
 
 
 def test_records_of_a_kind_that_is_not_registered_are_ignored() -> None:
-    groups = table(Kinds())
+    groups = table(Kinds((CLASSIC, CONSUMER)))
     groups.replay(0, -1, ShareGroupMetadataKey(group_id="q"), VALUE, 0)
     assert len(groups) == 0
     request = ShareGroupHeartbeatRequest(group_id="q", member_id="m", member_epoch=0)
@@ -115,6 +115,6 @@ def test_each_key_and_request_belongs_to_one_kind() -> None:
     requests = [request for kind in KINDS for request in kind.requests]
     assert len(set(keys)) == len(keys)
     assert len(set(requests)) == len(requests)
-    assert [kind.kind for kind in KINDS] == [GroupKind.CLASSIC, GroupKind.CONSUMER]
+    assert [kind.kind for kind in KINDS] == list(GroupKind)
     known = {GROUP_LOG.key_class(each) for each in GROUP_LOG.types()}
     assert set(CONSUMER.keys) <= known

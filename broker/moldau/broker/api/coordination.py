@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from random import Random
 
     from moldau.broker.api.node import Node
+    from moldau.broker.api.share_persister import SharePersister
     from moldau.broker.controller.topics import Topic
+    from moldau.broker.replication.purgatory import Purgatory
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
     from moldau.ids import Uuid
@@ -112,6 +114,32 @@ class ShareStatesNode:
     @property
     def knows_topics(self) -> bool:
         return self._node.image.topics.by_name(SHARE_LOG.topic) is not None
+
+
+class ShareHome:
+    """The node as share partitions use it. Satisfies `share.partition.Home`."""
+
+    def __init__(self, node: Node) -> None:
+        self._node = node
+
+    @property
+    def clock(self) -> Clock:
+        return self._node.runtime.clock
+
+    @property
+    def log(self) -> Logger:
+        return self._node.log
+
+    @property
+    def purgatory(self) -> Purgatory:
+        return self._node.replicas.purgatory
+
+    @property
+    def persister(self) -> SharePersister:
+        return self._node.share_persister
+
+    def group_settings(self, group_id: str) -> ResourceSettings:
+        return self._node.coordinator_home.group_settings(group_id)
 
 
 class TopicsOfNode:

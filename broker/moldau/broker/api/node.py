@@ -24,6 +24,8 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Request, Response
 
 if TYPE_CHECKING:
+    from moldau.broker.api.coordination import NodeHome
+    from moldau.broker.api.share_persister import SharePersister
     from moldau.broker.controller.image import Image
     from moldau.broker.coordinator.coordinators import Coordinators
     from moldau.broker.coordinator.group.coordinator import GroupCoordinator
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.replicas import Replicas
     from moldau.broker.settings import ResourceSettings
+    from moldau.broker.share.partitions import SharePartitions
     from moldau.config import Settings
     from moldau.link import Peers
     from moldau.logging import Logger, Loggers
@@ -109,6 +112,12 @@ class Node:
     producer_ids: ProducerIdBlocks = field(init=False)
     fetch_sessions: FetchSessions = field(init=False)
     coordinators: Coordinators = field(init=False)
+    coordinator_home: NodeHome = field(init=False)
+    """The node as groups see it: the settings of each group."""
+    share_persister: SharePersister = field(init=False)
+    """The way to the share coordinator, on this node or another."""
+    shares: SharePartitions = field(init=False)
+    """The share partitions and share sessions of this node."""
     groups: GroupCoordinator = field(init=False)
     """The coordinator of groups, which many requests use."""
     _topic_settings: dict[str, tuple[dict[str, str], ResourceSettings]] = field(
@@ -117,9 +126,17 @@ class Node:
     _unset: ResourceSettings | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
+        # These import this module.
+        from moldau.broker.api.coordination import NodeHome, ShareHome
+        from moldau.broker.api.share_persister import SharePersister
+        from moldau.broker.share.partitions import SharePartitions
+
         slots = self.settings[fetch_settings.max_incremental_fetch_session_cache_slots]
         self.fetch_sessions = FetchSessions(slots, self.runtime.random)
         self.producer_ids = ProducerIdBlocks(self)
+        self.coordinator_home = NodeHome(self)
+        self.share_persister = SharePersister(self)
+        self.shares = SharePartitions(ShareHome(self))
         self.coordinators = self.make_coordinators(self)
         self.groups = self.coordinators.of(KeyType.GROUP)
 

@@ -87,7 +87,10 @@ class BrokerService:
             self._refuse(request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
 
     def closed(self, connection: Peer) -> None:
-        """Drop the waiting requests of the connection. Fetch sessions outlive their connections."""
+        """Drop the waiting requests of the connection. Fetch sessions outlive their connections;
+        share sessions do not."""
+        if connection.session is not None:
+            self._node.shares.on_disconnected(connection.session)
         end_session(connection, self._node.replicas.purgatory)
 
     def _refuse(self, request: ApiRequest, error: KafkaError) -> None:

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.broker.api.coordination import NodeHome, ShareStatesNode, TransactionsNode
+from moldau.broker.api.coordination import ShareStatesNode, TransactionsNode
 from moldau.broker.coordinator.coordinator import CoordinatorNode
 from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.coordinator.group.coordinator import groups_kind
 from moldau.broker.coordinator.share.coordinator import shares_kind
 from moldau.broker.coordinator.transaction.coordinator import transactions_kind
 from moldau.broker.server.markers import MarkerWriter
+from moldau.broker.server.share_states import StateInitializer
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
@@ -22,12 +23,17 @@ if TYPE_CHECKING:
 def coordinators_of(node: Node) -> Coordinators:
     """Return the coordinators of a node, without any shard."""
     markers = MarkerWriter(node)
+
+    def close_shares() -> None:
+        node.shares.close()
+        node.share_persister.close()
+
     return Coordinators(
         coordinator_node(node),
         (
-            groups_kind(NodeHome(node)),
+            groups_kind(node.coordinator_home, StateInitializer(node).carry_out),
             transactions_kind(TransactionsNode(node), markers.carry_out, markers.close),
-            shares_kind(ShareStatesNode(node), node.log),
+            shares_kind(ShareStatesNode(node), node.log, close_shares),
         ),
     )
 

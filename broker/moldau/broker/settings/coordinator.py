@@ -34,7 +34,8 @@ group_coordinator_rebalance_protocols = Setting(
         "consumer",
         "streams",
     ),
-    "Which kinds of groups are served; `classic` always is.",
+    "Which kinds of groups are served; `classic` always is. Without this setting share groups are "
+    "served too.",
     check=list_of(("consumer", "classic", "share", "streams"), empty_allowed=False),
 )
 group_coordinator_threads = Setting(

@@ -39,6 +39,8 @@ IGNORED: Final[Mapping[str, str]] = {
     "queued.max.requests": "no queue lies between threads; queued.max.request.bytes bounds memory",
     "remote.log.manager.thread.pool.size": "the copier, expiration and follower pools replace it",
     "share.coordinator.threads": _THREADS,
+    "group.share.assignors": "share groups have one assignor, `simple`",
+    "group.share.persister.class.name": "the share coordinator keeps the state of share groups",
     "delete.records.purgatory.purge.interval.requests": _PURGATORY,
     "fetch.purgatory.purge.interval.requests": _PURGATORY,
     "producer.purgatory.purge.interval.requests": _PURGATORY,

@@ -16,7 +16,6 @@ _QUOTAS: Final = "quotas"
 _QUORUM: Final = "finer control of the quorum"
 _FOLLOWERS: Final = "finer control of followers"
 _REPORTERS: Final = "metrics by Kafka's reporters"
-_SHARE: Final = "share groups"
 _TIERED: Final = "tiered storage"
 
 # By name, or by a prefix of names if it ends with a dot.
@@ -30,7 +29,6 @@ WAITING: Final[Mapping[str, str]] = {
     "delegation.token.": "delegation tokens",
     "follower.fetch.last.tiered.offset.enable": _TIERED,
     "group.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
-    "group.share.": _SHARE,
     "group.streams.": "streams groups",
     "log.dir.failure.timeout.ms": _QUORUM,
     "log.local.retention.": _TIERED,

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.coordinator.group.contract import GroupKind
+from moldau.broker.coordinator.group.groups import touch_if_nearer
 from moldau.broker.coordinator.group.offsets import NO_EXPIRY, tombstone
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.broker.coordinator.parked import as_answer
@@ -52,7 +53,7 @@ def commit(
     check = _check(groups, group, message, version)
     if group is not None and group.kind is GroupKind.CLASSIC:
         group.on_commit(message.member_id, now_ms)
-        groups.touch_if_nearer(group)
+        touch_if_nearer(groups, group)
     wall_ms = groups.world.wall_ms(now_ms)
     records: list[LogRecord] = []
     answer = OffsetCommitResponse(topics=[])

@@ -44,6 +44,8 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.heartbeat import HeartbeatRequest
     from moldau.protocol.messages.join_group import JoinGroupRequest
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
+    from moldau.protocol.messages.share_group_describe import DescribedGroup as DescribedShares
+    from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
     from moldau.protocol.messages.sync_group import SyncGroupRequest
     from moldau.protocol.schemas.consumer_group_log import ClassicProtocol
     from moldau.protocol.schemas.group_log import GroupMetadataValue
@@ -59,6 +61,7 @@ class GroupKind(Enum):
 
     CLASSIC = "classic"
     CONSUMER = "consumer"
+    SHARE = "share"
 
 
 class Downgrade(NamedTuple):
@@ -285,6 +288,21 @@ class RecordedGroup(Group, Protocol):
         """Apply one record of the group. The class of the key says which record it is; without a
         value it is a tombstone. The table drops the group after the tombstone of its own record."""
         ...
+
+
+class ShareGroup(RecordedGroup, Protocol):
+    """A group whose members read partitions together: `group/share`. `ShareGroup(group_id, world)`
+    creates an empty one with its first epoch."""
+
+    def on_share_group_heartbeat(
+        self,
+        message: ShareGroupHeartbeatRequest,
+        context: RequestContext,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Outcome: ...
+
+    def describe(self) -> DescribedShares: ...
 
 
 class ConsumerGroup(RecordedGroup, Protocol):

@@ -11,7 +11,7 @@ from moldau.broker.coordinator.group.kinds import Kinds
 from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.group.world import ShardWorld
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
-from moldau.broker.coordinator.shell import Terms
+from moldau.broker.coordinator.shell import CarryOut, Terms, no_effects
 from moldau.broker.settings import offset as settings
 from moldau.broker.settings.coordinator import group_coordinator_append_linger_ms
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
@@ -26,8 +26,9 @@ OFFSETS_TOPIC: Final = GROUP_LOG.topic
 GroupCoordinator: TypeAlias = "Coordinator[Groups]"
 
 
-def groups_kind(home: Home) -> CoordinatorKind[Groups]:
-    """Return the kind for groups that use the services of this node."""
+def groups_kind(home: Home, carry_out: CarryOut = no_effects) -> CoordinatorKind[Groups]:
+    """Return the kind for groups that use the services of this node. `carry_out` sets up the states
+    of share groups."""
 
     kinds = Kinds()
 
@@ -35,7 +36,9 @@ def groups_kind(home: Home) -> CoordinatorKind[Groups]:
         offsets = Offsets()
         return Groups(ShardWorld(home, offsets), kinds, offsets)
 
-    return CoordinatorKind(KeyType.GROUP, GROUP_LOG, make, _terms, declare=group_metrics.declare)
+    return CoordinatorKind(
+        KeyType.GROUP, GROUP_LOG, make, _terms, carry_out, declare=group_metrics.declare
+    )
 
 
 def _terms(now: Settings) -> Terms:

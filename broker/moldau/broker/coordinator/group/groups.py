@@ -30,6 +30,7 @@ from moldau.broker.coordinator.group.contract import (
     ConsumerGroup,
     Group,
     GroupKind,
+    ShareGroup,
 )
 from moldau.broker.coordinator.group.expiry import Expiry
 from moldau.broker.coordinator.group.offsets import Offsets, Place, from_legacy, tombstone
@@ -53,6 +54,7 @@ if TYPE_CHECKING:
     from moldau.protocol.messages.heartbeat import HeartbeatRequest
     from moldau.protocol.messages.join_group import JoinGroupRequest
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
+    from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
     from moldau.protocol.messages.sync_group import SyncGroupRequest
     from moldau.protocol.schemas.group_log import GroupMetadataValue
 
@@ -134,12 +136,6 @@ class Groups:
         """Note that the group was called, which may have changed its deadline."""
         self._touched[group_id] = None
 
-    def touch_if_nearer(self, group: Group) -> None:
-        """Call `touch` if the group's deadline may be earlier now. Heartbeats and commits nearly
-        always move it to a later time."""
-        if group.has_nearer_deadline:
-            self.touch(group.group_id)
-
     def forget_if_bare(self, group_id: str) -> None:
         """Drop the group at the next `settle` if it then has no offsets and never had a member. Its
         offsets are being deleted, and it may have no record of its own to delete."""
@@ -177,7 +173,7 @@ class Groups:
         try:
             return group.on_heartbeat(message, ticket, now_ms)
         finally:
-            self.touch_if_nearer(group)
+            touch_if_nearer(self, group)
 
     def on_leave_group(self, message: LeaveGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
         group = self._of_member(message.group_id)
@@ -199,13 +195,15 @@ class Groups:
             try:
                 return consumer.on_consumer_group_heartbeat(message, context, ticket, now_ms)
             finally:
-                self.touch_if_nearer(group)
+                touch_if_nearer(self, group)
         self.touch(group_id)
         if message.member_epoch != 0:
             if group is None and message.member_epoch > 0:
                 text = f"Consumer group {group_id} not found."
                 raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
             self.consumer(group_id)
+        if group is not None and group.kind is GroupKind.SHARE:
+            self.consumer(group_id)  # raises: a share group is not converted
         made = self._kinds.make(GroupKind.CONSUMER, group_id, self.world)
         fresh = cast("ConsumerGroup", made)
         self._asked[group_id] = fresh
@@ -214,6 +212,31 @@ class Groups:
             return _instead_of(group, outcome)
         classic = cast("ClassicGroup", group)
         return fresh.on_upgrade(classic, message, context, ticket, now_ms)
+
+    def on_share_group_heartbeat(
+        self,
+        message: ShareGroupHeartbeatRequest,
+        context: RequestContext,
+        ticket: Ticket,
+        now_ms: int,
+    ) -> Outcome:
+        """Handle a heartbeat of a share group. A joining member (epoch 0) may create a group, but
+        converts none."""
+        group_id = message.group_id
+        group = self._groups.get(group_id)
+        if group is None and message.member_epoch == 0:
+            made = self._kinds.make(GroupKind.SHARE, group_id, self.world)
+            group = self._asked[group_id] = made
+            self.touch(group_id)
+        if group is None and message.member_epoch > 0:
+            text = f"Share group {group_id} not found."
+            raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+        is_new = group_id in self._asked
+        shares = cast("ShareGroup", group) if is_new else share_group(self, group_id)
+        try:
+            return shares.on_share_group_heartbeat(message, context, ticket, now_ms)
+        finally:
+            touch_if_nearer(self, shares)
 
     def _of_member(self, group_id: str) -> Group:
         group = self._groups.get(group_id)
@@ -450,6 +473,22 @@ class Groups:
         return tuple(waiting)
 
 
+def share_group(groups: Groups, group_id: str) -> ShareGroup:
+    """Return the share group of this id. Raise GROUP_ID_NOT_FOUND if it does not exist."""
+    group = groups.existing(group_id)
+    if group.kind is not GroupKind.SHARE:
+        text = f"Group {group_id} is not a share group."
+        raise KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, text)
+    return cast("ShareGroup", group)
+
+
+def touch_if_nearer(groups: Groups, group: Group) -> None:
+    """Call `touch` if the group's deadline may be earlier now. Heartbeats and commits nearly always
+    move it to a later time."""
+    if group.has_nearer_deadline:
+        groups.touch(group.group_id)
+
+
 def not_found(group_id: str) -> KafkaError:
     """Return the error for a group that does not exist, with Kafka's message."""
     return KafkaError(ErrorCode.GROUP_ID_NOT_FOUND, f"Group {group_id} not found.")
@@ -467,7 +506,7 @@ def _is_bare(group: Group) -> bool:
 
 def _is_replaced(group: Group, wanted: GroupKind) -> bool:
     """Whether a request of the other protocol replaces this group by a new one."""
-    return group.kind is not wanted and group.is_empty
+    return group.kind not in (wanted, GroupKind.SHARE) and group.is_empty
 
 
 def _instead_of(old: Group | None, outcome: Outcome) -> Outcome:

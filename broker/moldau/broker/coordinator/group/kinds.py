@@ -16,12 +16,15 @@ from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.records import (
     CLASSIC_KEYS,
     CONSUMER_KEYS,
+    SHARE_KEYS,
     replay_classic_record,
     replay_consumer_record,
+    replay_share_record,
 )
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.leave_group import LeaveGroupRequest
+from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 
 if TYPE_CHECKING:
@@ -58,6 +61,12 @@ def _make_consumer(group_id: str, world: contract.World) -> contract.Group:
     return ConsumerGroup(group_id, world)
 
 
+def _make_share(group_id: str, world: contract.World) -> contract.Group:
+    from moldau.broker.coordinator.group.share.group import ShareGroup
+
+    return ShareGroup(group_id, world)
+
+
 CLASSIC: Final = Kind(
     GroupKind.CLASSIC,
     ClassicGroup,
@@ -80,7 +89,14 @@ CONSUMER: Final = Kind(
     replay_consumer_record,
     {ConsumerGroupHeartbeatRequest: Groups.on_consumer_group_heartbeat},
 )
-KINDS: Final = (CLASSIC, CONSUMER)
+SHARE: Final = Kind(
+    GroupKind.SHARE,
+    _make_share,
+    SHARE_KEYS,
+    replay_share_record,
+    {ShareGroupHeartbeatRequest: Groups.on_share_group_heartbeat},
+)
+KINDS: Final = (CLASSIC, CONSUMER, SHARE)
 
 
 class Kinds:

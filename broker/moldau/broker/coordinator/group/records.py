@@ -15,6 +15,14 @@ from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupTargetAssignmentMetadataKey,
 )
 from moldau.protocol.schemas.group_log import GroupMetadataKey, GroupMetadataValue
+from moldau.protocol.schemas.share_group_log import (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMetadataKey,
+)
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.groups import Groups
@@ -30,6 +38,14 @@ CONSUMER_KEYS: Final = (
     ConsumerGroupTargetAssignmentMemberKey,
     ConsumerGroupTargetAssignmentMetadataKey,
 )
+SHARE_KEYS: Final = (
+    ShareGroupCurrentMemberAssignmentKey,
+    ShareGroupMemberMetadataKey,
+    ShareGroupMetadataKey,
+    ShareGroupStatePartitionMetadataKey,
+    ShareGroupTargetAssignmentMemberKey,
+    ShareGroupTargetAssignmentMetadataKey,
+)
 
 
 def replay_classic_record(groups: Groups, key: LogKey, value: LogValue | None, now_ms: int) -> None:
@@ -44,6 +60,11 @@ def replay_consumer_record(
 ) -> None:
     """Apply a record of a consumer group (KIP-848)."""
     replay_member_record(groups, GroupKind.CONSUMER, ConsumerGroupMetadataKey, key, value)
+
+
+def replay_share_record(groups: Groups, key: LogKey, value: LogValue | None, now_ms: int) -> None:
+    """Apply a record of a share group (KIP-932)."""
+    replay_member_record(groups, GroupKind.SHARE, ShareGroupMetadataKey, key, value)
 
 
 def replay_member_record(

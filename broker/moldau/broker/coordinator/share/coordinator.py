@@ -16,6 +16,8 @@ from moldau.protocol.schemas.coordinator_log import SHARE_LOG
 from moldau.records import Codec
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from moldau.broker.coordinator.outcome import Effect
     from moldau.broker.coordinator.share.world import World
     from moldau.broker.coordinator.shell import ShardShell
@@ -27,8 +29,11 @@ SHARE_STATE_TOPIC: Final = SHARE_LOG.topic
 ShareCoordinator: TypeAlias = "Coordinator[ShareStates]"
 
 
-def shares_kind(world: World, log: Logger) -> CoordinatorKind[ShareStates]:
-    """Return the kind for share partitions that use the services of this node."""
+def shares_kind(
+    world: World, log: Logger, close: Callable[[], None]
+) -> CoordinatorKind[ShareStates]:
+    """Return the kind for share partitions that use the services of this node. `close` ends what
+    else the node does for share groups."""
 
     def prune(effects: tuple[Effect, ...], shell: ShardShell[Any]) -> None:
         for effect in effects:
@@ -41,7 +46,7 @@ def shares_kind(world: World, log: Logger) -> CoordinatorKind[ShareStates]:
                 log.debug(what, why=str(error), partition=partition.index)
 
     return CoordinatorKind(
-        KeyType.SHARE, SHARE_LOG, lambda: ShareStates(world), _terms, carry_out=prune
+        KeyType.SHARE, SHARE_LOG, lambda: ShareStates(world), _terms, prune, close
     )
 
 

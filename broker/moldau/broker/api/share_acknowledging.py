@@ -1,0 +1,183 @@
+"""Acknowledgements of ShareFetch and ShareAcknowledge: their checks, and what comes of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from functools import lru_cache
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from moldau.broker.api.gate import allowed
+from moldau.broker.settings.coordinator import group_coordinator_rebalance_protocols
+from moldau.broker.share.persister import ShareKey
+from moldau.broker.share.piece import AcknowledgeType
+from moldau.broker.share.sessions import SessionKey
+from moldau.broker.share.window import Acknowledgement
+from moldau.config import SourceKind
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.acl_operations import AclResource
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.api.request import ApiRequest
+    from moldau.broker.share.sessions import Place
+    from moldau.config import Settings
+
+MEMBER_ID_LENGTH_MAX: Final = 36
+RENEW_SINCE: Final = 2
+
+
+def serves_share_groups(node: Node) -> bool:
+    """Whether this broker serves share groups. It does unless the protocols that are set leave them
+    out. (Kafka wants them in the list, or the feature share.version.)"""
+    return _is_switched_on(node.settings)
+
+
+@lru_cache(1)
+def _is_switched_on(settings: Settings) -> bool:
+    setting = group_coordinator_rebalance_protocols
+    is_default = settings.source(setting).kind is SourceKind.DEFAULT
+    return is_default or "share" in settings[setting]
+
+
+def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
+    """Return the member of a request. Raise INVALID_REQUEST if it has no valid group or member."""
+    if group_id is None:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, "GroupId must not be null")
+    if not member_id or len(member_id) > MEMBER_ID_LENGTH_MAX:
+        raise KafkaError(
+            ErrorCode.INVALID_REQUEST, "MemberId must have 1 to 36 characters", member=member_id
+        )
+    return SessionKey(group_id, member_id)
+
+
+class Said(NamedTuple):
+    """The acknowledgements of one partition."""
+
+    place: Place
+    batches: list[Any]
+
+
+def said_of(topics: Iterable[Any]) -> list[Said]:
+    """Return the acknowledgements of a request's topics. Partitions without any are included."""
+    return [
+        Said((topic.topic_id, each.partition_index), each.acknowledgement_batches)
+        for topic in topics
+        for each in topic.partitions
+    ]
+
+
+class Acknowledging:
+    """The acknowledgements of one request. `then` is called once, when all are stored or
+    refused."""
+
+    def __init__(
+        self,
+        node: Node,
+        request: ApiRequest,
+        key: SessionKey,
+        *,
+        is_renew: bool,
+        then: Callable[[], None],
+    ) -> None:
+        self._node = node
+        self._request = request
+        self._key = key
+        self._is_renew = is_renew
+        self._then = then
+        self._left = 1
+        self._empty: list[Place] = []
+        self._has_batches = False
+        self.results: dict[Place, KafkaError | None] = {}
+
+    @property
+    def is_done(self) -> bool:
+        return self._left == 0
+
+    def begin(self, said: Iterable[Said]) -> None:
+        """Pass the acknowledgements to the share partitions."""
+        said = list(said)
+        readable = self._readable({each.place[0] for each in said})
+        for each in said:
+            try:
+                batches = self._checked(each.batches)
+                self._pass_on(each.place, batches, readable)
+            except KafkaError as error:
+                self.results[each.place] = error
+        self._end_one()
+
+    def _readable(self, topic_ids: Iterable[bytes]) -> Mapping[bytes, bool]:
+        """Return whether the client may read each topic that exists."""
+        names = {
+            topic_id: topic.name
+            for topic_id in topic_ids
+            if (topic := self._node.image.topics.by_id.get(topic_id)) is not None
+        }
+        may = set(allowed(self._node, self._request, AclResource.TOPIC, tuple(names.values())))
+        return {topic_id: name in may for topic_id, name in names.items()}
+
+    def _pass_on(
+        self, place: Place, batches: list[Acknowledgement], readable: Mapping[bytes, bool]
+    ) -> None:
+        topic_id, index = place
+        if topic_id not in readable:
+            raise KafkaError(ErrorCode.UNKNOWN_TOPIC_ID, topic_id=topic_id.hex())
+        if not readable[topic_id]:
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        topic = self._node.image.topics.by_id[topic_id]
+        if index not in topic.partitions:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, topic=topic.name, partition=index
+            )
+        if not batches:
+            self._empty.append(place)
+            return
+        share = self._node.shares.get(ShareKey(self._key.group_id, topic_id, index))
+        if share is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+                "no member of the group reads the partition here",
+                topic=topic.name,
+                partition=index,
+            )
+        self._left += 1
+        self._has_batches = True
+
+        def end(error: KafkaError | None) -> None:
+            self.results[place] = error
+            self._end_one()
+
+        share.acknowledge(self._key.member_id, batches, end)
+
+    def _checked(self, batches: Iterable[Any]) -> list[Acknowledgement]:
+        """Return the acknowledgements of a partition. Raise INVALID_REQUEST if they overlap, are
+        not in order, or have unknown types or another number of types than offsets."""
+        found: list[Acknowledgement] = []
+        end = -1
+        version = self._request.arrival.version
+        highest = AcknowledgeType.RENEW if version >= RENEW_SINCE else AcknowledgeType.REJECT
+        for each in batches:
+            first, last, types = each.first_offset, each.last_offset, each.acknowledge_types
+            if first > last or first < end:
+                raise _invalid("the offsets are not in order, or overlap", each)
+            if not types or (len(types) > 1 and len(types) != last - first + 1):
+                raise _invalid("give one type for all offsets, or one for each", each)
+            if not all(0 <= kind <= highest for kind in types):
+                raise _invalid("an unknown type", each)
+            if AcknowledgeType.RENEW in types and not self._is_renew:
+                raise _invalid("IsRenewAck must be set to renew locks", each)
+            found.append(Acknowledgement(first, last, tuple(types)))
+            end = last
+        return found
+
+    def _end_one(self) -> None:
+        self._left -= 1
+        if self._left == 0:
+            if self._has_batches:  # as in Kafka
+                self.results.update(dict.fromkeys(self._empty))
+            self._then()
+
+
+def _invalid(text: str, batch: Any) -> KafkaError:
+    return KafkaError(
+        ErrorCode.INVALID_REQUEST, text, first=batch.first_offset, last=batch.last_offset
+    )

@@ -1,0 +1,237 @@
+"""The way to the share coordinator, on this node or another (KIP-932).
+
+Invariant: each call is answered once. While the coordinator moves, loads or is not there yet, the
+request is sent again, up to PATIENCE_SECONDS; then the last error is the answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final, cast
+
+from moldau.broker.api.metadata import create_topics
+from moldau.broker.api.share_state import (
+    DELETE,
+    INITIALIZE,
+    READ,
+    SUMMARIZE,
+    WRITE,
+    StateApi,
+    answer_states,
+)
+from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.coordinator.share.state import SharePartitionKey
+from moldau.broker.replication.purgatory import Pause
+from moldau.broker.share.persister import Loaded
+from moldau.broker.share.piece import Stored
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.messages import delete_share_group_state as deleting
+from moldau.protocol.messages import initialize_share_group_state as initializing
+from moldau.protocol.messages import read_share_group_state as reading
+from moldau.protocol.messages import read_share_group_state_summary as summing
+from moldau.protocol.messages import write_share_group_state as writing
+
+if TYPE_CHECKING:
+    from moldau.broker.api.node import Node
+    from moldau.broker.share.persister import OnLoaded, OnStored, ShareKey
+    from moldau.broker.share.window import Store
+    from moldau.protocol.declare import Request, Response
+
+LANE: Final = "share"
+PATIENCE_SECONDS: Final = 5.0
+PAUSE_SECONDS: Final = 0.05
+LONGEST_PAUSE_SECONDS: Final = 0.5
+_RETRIED: Final = frozenset(
+    (
+        ErrorCode.NOT_COORDINATOR,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.REQUEST_TIMED_OUT,
+    )
+)
+_AS_ANSWER: Final = {
+    **dict.fromkeys(_RETRIED, ErrorCode.COORDINATOR_NOT_AVAILABLE),
+    ErrorCode.GROUP_ID_NOT_FOUND: ErrorCode.GROUP_ID_NOT_FOUND,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.FENCED_LEADER_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+    ErrorCode.FENCED_STATE_EPOCH: ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+_NO_LEADER: Final = -1
+OnResult = Callable[[Any], None]
+"""Receives the result of the one partition of a request, with its `error_code`."""
+
+
+def as_error(result: Any) -> KafkaError | None:
+    """Return the error that a leader's clients get for an error of the share coordinator."""
+    if result.error_code == ErrorCode.NONE:
+        return None
+    code = _AS_ANSWER.get(ErrorCode(result.error_code), ErrorCode.UNKNOWN_SERVER_ERROR)
+    return KafkaError(code, result.error_message or "")
+
+
+class SharePersister:
+    """Satisfies `share.persister.Persister`."""
+
+    def __init__(self, node: Node) -> None:
+        self.node = node
+        self.tasks: set[Any] = set()
+        self.is_closed = False
+
+    def close(self) -> None:
+        """Stop: nothing is sent again."""
+        self.is_closed = True
+        for task in self.tasks:
+            task.cancel()
+
+    # Leaders of partitions.
+
+    def load(self, key: ShareKey, leader_epoch: int, then: OnLoaded) -> None:
+        asked = reading.PartitionData(partition=key.partition, leader_epoch=leader_epoch)
+        topic = reading.ReadStateData(topic_id=key.topic_id, partitions=[asked])
+
+        def loaded(result: Any) -> None:
+            error = as_error(result)
+            if error is not None:
+                then(error)
+                return
+            runs = tuple(
+                Stored(
+                    each.first_offset, each.last_offset, each.delivery_state, each.delivery_count
+                )
+                for each in result.state_batches
+            )
+            then(Loaded(result.state_epoch, result.start_offset, runs))
+
+        request = reading.ReadShareGroupStateRequest(group_id=key.group_id, topics=[topic])
+        self.send(key, READ, request, loaded)
+
+    def store(
+        self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Store, then: OnStored
+    ) -> None:
+        asked = writing.PartitionData(
+            partition=key.partition,
+            state_epoch=state_epoch,
+            leader_epoch=leader_epoch,
+            start_offset=change.start_offset,
+            delivery_complete_count=change.complete_count,
+            state_batches=[
+                writing.StateBatch(
+                    first_offset=run.first,
+                    last_offset=run.last,
+                    delivery_state=run.state,
+                    delivery_count=run.delivery_count,
+                )
+                for run in change.runs
+            ],
+        )
+        topic = writing.WriteStateData(topic_id=key.topic_id, partitions=[asked])
+        request = writing.WriteShareGroupStateRequest(group_id=key.group_id, topics=[topic])
+        self.send(key, WRITE, request, lambda result: then(as_error(result)))
+
+    # Coordinators of groups.
+
+    def initialize(
+        self, key: ShareKey, state_epoch: int, start_offset: int, then: OnResult
+    ) -> None:
+        """Begin a state anew."""
+        asked = initializing.PartitionData(
+            partition=key.partition, state_epoch=state_epoch, start_offset=start_offset
+        )
+        topic = initializing.InitializeStateData(topic_id=key.topic_id, partitions=[asked])
+        request = initializing.InitializeShareGroupStateRequest(
+            group_id=key.group_id, topics=[topic]
+        )
+        self.send(key, INITIALIZE, request, then)
+
+    def delete(self, key: ShareKey, then: OnResult) -> None:
+        """Forget a state."""
+        asked = deleting.PartitionData(partition=key.partition)
+        topic = deleting.DeleteStateData(topic_id=key.topic_id, partitions=[asked])
+        request = deleting.DeleteShareGroupStateRequest(group_id=key.group_id, topics=[topic])
+        self.send(key, DELETE, request, then)
+
+    def summarize(self, key: ShareKey, then: OnResult) -> None:
+        """Read where a group stands."""
+        asked = summing.PartitionData(partition=key.partition, leader_epoch=-1)
+        topic = summing.ReadStateSummaryData(topic_id=key.topic_id, partitions=[asked])
+        request = summing.ReadShareGroupStateSummaryRequest(group_id=key.group_id, topics=[topic])
+        self.send(key, SUMMARIZE, request, then)
+
+    # Sending.
+
+    def send(self, key: ShareKey, api: StateApi, request: Request, then: OnResult) -> None:
+        """Send a request about one partition, as often as needed."""
+        _Sending(self, SharePartitionKey(*key), api, request, then).attempt()
+
+
+class _Sending:
+    """One request until it is answered."""
+
+    def __init__(
+        self,
+        persister: SharePersister,
+        key: SharePartitionKey,
+        api: StateApi,
+        request: Request,
+        then: OnResult,
+    ) -> None:
+        self._persister = persister
+        self._node = persister.node
+        self._key = key
+        self._api = api
+        self._request = request
+        self._then = then
+        self._pause = PAUSE_SECONDS
+        self._until = self._node.runtime.clock.monotonic() + PATIENCE_SECONDS
+
+    def attempt(self) -> None:
+        node = self._node
+        coordinator = node.coordinators.of(KeyType.SHARE)
+        topic = node.image.topics.by_name(coordinator.kind.topic)
+        index = coordinator.partition_of(str(self._key))
+        if topic is None or index is None:
+            create_topics(node, (coordinator.kind.topic,), None)
+            self._refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+            return
+        leader = topic.partitions[index].leader
+        if leader == node.node_id:
+            answer_states(node, self._api, self._request, self._on_response)
+        elif leader == _NO_LEADER:
+            self._refused(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        else:
+            task = node.runtime.spawn(self._ask(leader), name=f"share-{leader}")
+            self._persister.tasks.add(task)
+            task.add_done_callback(self._persister.tasks.discard)
+
+    async def _ask(self, leader: int) -> None:
+        peers = self._node.peers
+        code = ErrorCode.NETWORK_EXCEPTION
+        if peers is not None:
+            try:
+                response = await peers.request(
+                    leader, self._request, cast(Any, self._api.response), lane=LANE
+                )
+            except KafkaError as error:
+                code = error.code
+            else:
+                self._on_response(response)
+                return
+        self._refused(code)
+
+    def _on_response(self, response: Response) -> None:
+        result = cast(Any, response).results[0].partitions[0]
+        if result.error_code in _RETRIED:
+            self._refused(ErrorCode(result.error_code))
+        else:
+            self._then(result)
+
+    def _refused(self, code: ErrorCode) -> None:
+        persister, clock = self._persister, self._node.runtime.clock
+        is_retried = code in _RETRIED and not persister.is_closed
+        if is_retried and clock.monotonic() < self._until:
+            pause_ms = int(self._pause * 1000)
+            self._node.replicas.purgatory.watch(Pause(self.attempt), (), pause_ms)
+            self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
+        else:
+            self._then(self._api.refused(self._key.partition, KafkaError(code)))

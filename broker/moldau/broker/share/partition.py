@@ -1,0 +1,280 @@
+"""One share partition on the node that leads the partition: runs its window.
+
+Invariants:
+- It serves one leader epoch of the partition. In another one it has ended, and a new one reads the
+  state anew.
+- Waiting fetches are tried when it is loaded, when records become available, and when it ends.
+- It ends after an error that says that another one has its state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, Protocol
+
+from moldau.broker.replication.purgatory import Pause
+from moldau.broker.settings.group import (
+    bounded,
+    share_auto_offset_reset,
+    share_delivery_count_limit,
+    share_isolation_level,
+    share_partition_max_record_locks,
+    share_record_lock_duration_ms,
+    share_renew_acknowledge_enable,
+)
+from moldau.broker.settings.syntax import parse_offset_reset
+from moldau.broker.share.persister import NOT_STARTED
+from moldau.broker.share.window import Acknowledgement, ReadBatch, Terms, Wanted, Window
+from moldau.errors.codes import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from moldau.broker.replication.partition import Partition
+    from moldau.broker.replication.purgatory import Purgatory
+    from moldau.broker.settings import ResourceSettings
+    from moldau.broker.share.persister import Loaded, Persister, ShareKey
+    from moldau.broker.share.piece import Acquired
+    from moldau.logging import Logger
+    from moldau.runtime import Clock
+
+_MS: Final = 1_000_000
+READ_UNCOMMITTED: Final = 0
+READ_COMMITTED: Final = 1
+_NOT_HERE: Final = frozenset(
+    (
+        ErrorCode.NOT_LEADER_OR_FOLLOWER,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+)
+"""Errors of the persister after which the share partition ends."""
+
+
+class Home(Protocol):
+    """The node as a share partition uses it."""
+
+    @property
+    def clock(self) -> Clock: ...
+
+    @property
+    def log(self) -> Logger: ...
+
+    @property
+    def purgatory(self) -> Purgatory: ...
+
+    @property
+    def persister(self) -> Persister: ...
+
+    def group_settings(self, group_id: str) -> ResourceSettings: ...
+
+
+class SharePartition:
+    """One share partition; see the module. It is also the key of fetches that wait for it."""
+
+    def __init__(self, home: Home, key: ShareKey, partition: Partition) -> None:
+        """Begin to load it."""
+        self.key = key
+        self.partition = partition
+        self.leader_epoch = partition.leader_epoch
+        self.error: KafkaError | None = None
+        """Why it has ended."""
+        self.window: Window | None = None
+        """None while it is loading."""
+        self._home = home
+        self._state_epoch = 0
+        self.is_retired = False
+        self._timer: Pause | None = None
+        self._timer_ms = 0
+        home.persister.load(key, self.leader_epoch, self._on_loaded)
+
+    def __repr__(self) -> str:
+        return f"<SharePartition {self.key.group_id} {self.partition}>"
+
+    # Questions.
+
+    def check(self) -> None:
+        """Raise the error with which it has ended. End it if another leader epoch has begun."""
+        partition = self.partition
+        if self.error is None and (
+            not partition.is_leader or partition.leader_epoch != self.leader_epoch
+        ):
+            self.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
+        if self.error is not None:
+            raise self.error
+
+    @property
+    def terms(self) -> Terms:
+        """The settings of the group, as they are now."""
+        settings = self._home.group_settings(self.key.group_id)
+        return Terms(
+            bounded(settings, share_record_lock_duration_ms),
+            bounded(settings, share_delivery_count_limit),
+            bounded(settings, share_partition_max_record_locks),
+            settings[share_renew_acknowledge_enable],
+        )
+
+    @property
+    def isolation_level(self) -> int:
+        """Whether the group sees only committed records."""
+        settings = self._home.group_settings(self.key.group_id)
+        is_committed = settings[share_isolation_level] == "read_committed"
+        return READ_COMMITTED if is_committed else READ_UNCOMMITTED
+
+    def _now_ms(self) -> int:
+        return self._home.clock.monotonic_ns() // _MS
+
+    # Loading.
+
+    def _on_loaded(self, loaded: Loaded | KafkaError) -> None:
+        if self.error is not None:
+            return
+        if isinstance(loaded, KafkaError):
+            self.end(loaded)
+            return
+        try:
+            start = loaded.start_offset
+            if start == NOT_STARTED:
+                start = self._chosen_start()
+        except KafkaError as error:
+            self.end(error)
+            return
+        self._state_epoch = loaded.state_epoch
+        self.window = Window(start, loaded.runs)
+        if loaded.start_offset == NOT_STARTED:
+            self.window.store_start()
+        self._carry_out()
+        self._home.purgatory.moved(self)
+        self._end_if_retired()
+
+    def _chosen_start(self) -> int:
+        """Return where the group begins, as its settings say."""
+        partition = self.partition
+        self.check()
+        settings = self._home.group_settings(self.key.group_id)
+        reset = parse_offset_reset(settings[share_auto_offset_reset])
+        assert reset is not None, "the setting was checked"
+        way, duration_ms = reset
+        if way == "earliest":
+            return partition.log_start_offset
+        if way == "by_duration":
+            since_ms = max(0, self._home.clock.wall_ms() - duration_ms)
+            found = partition.log.reading.find_offset(since_ms, partition.high_watermark)
+            if found is not None:
+                return found.offset
+        return partition.high_watermark
+
+    # Called by handlers.
+
+    def acquire(self, member_id: str, read: Sequence[ReadBatch], wanted: Wanted) -> list[Acquired]:
+        """Give a member records that were read from the window's fetch offset."""
+        assert self.window is not None
+        found = self.window.acquire(member_id, read, wanted, self.terms, self._now_ms())
+        self._carry_out()
+        return found
+
+    def acknowledge(
+        self,
+        member_id: str,
+        batches: Sequence[Acknowledgement],
+        then: Callable[[KafkaError | None], None],
+    ) -> None:
+        """Note what a member says. `then` is called once, when it is stored or refused."""
+        try:
+            self.check()
+        except KafkaError as error:
+            then(error)
+            return
+        if self.window is None:
+            then(KafkaError(ErrorCode.INVALID_RECORD_STATE, "the share partition is loading"))
+            return
+        self.window.on_acknowledge(member_id, batches, then, self.terms, self._now_ms())
+        self._carry_out()
+
+    def leave(self, member_id: str) -> None:
+        """Release all records of a member."""
+        if self.error is None and self.window is not None:
+            self.window.on_left(member_id, None, self.terms)
+            self._carry_out()
+
+    def retire(self) -> None:
+        """End it as soon as all changes are stored: no member reads it any more."""
+        self.is_retired = True
+        self._end_if_retired()
+
+    def _end_if_retired(self) -> None:
+        is_idle = self.window is not None and not self.window.is_storing
+        if self.is_retired and is_idle and self.error is None:
+            self.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, "no member reads it any more"))
+
+    def refresh(self) -> None:
+        """Note the ends of locks, and records that the log has deleted."""
+        if self.window is None or self.error is not None:
+            return
+        self.window.on_time(self._now_ms(), self.terms)
+        self.window.on_log_start(self.partition.log_start_offset)
+        self._carry_out()
+
+    def end(self, error: KafkaError) -> None:
+        """End it. What waits gets the error."""
+        if self.error is not None:
+            return
+        self.error = error
+        if self._timer is not None:
+            self._home.purgatory.cancel(self._timer)
+        if self.window is not None:
+            self.window.on_fenced(error)
+            self._give_answers()
+        self._home.purgatory.moved(self)
+
+    # Carrying out.
+
+    def _give_answers(self) -> None:
+        assert self.window is not None
+        for ticket, error in self.window.ready().answers:
+            assert callable(ticket)
+            ticket(error)
+
+    def _carry_out(self) -> None:
+        window = self.window
+        assert window is not None
+        if self.error is not None:
+            return
+        ready = window.ready()
+        if ready.store is not None:
+            self._home.persister.store(
+                self.key, self._state_epoch, self.leader_epoch, ready.store, self._on_stored
+            )
+        for ticket, error in ready.answers:
+            assert callable(ticket)
+            ticket(error)
+        if ready.is_available:
+            self._home.purgatory.moved(self)
+        if ready.due_ms is not None and self.error is None:
+            self._wake_at(ready.due_ms)
+
+    def _on_stored(self, error: KafkaError | None) -> None:
+        if self.error is not None:
+            return
+        if error is not None and error.code in _NOT_HERE:
+            self.end(error)
+            return
+        assert self.window is not None
+        self.window.on_stored(error, self._now_ms(), self.terms)
+        self._carry_out()
+        self._end_if_retired()
+
+    def _wake_at(self, due_ms: int) -> None:
+        if self._timer is not None:
+            if self._timer_ms <= due_ms:
+                return
+            self._home.purgatory.cancel(self._timer)
+        self._timer_ms = due_ms
+        self._timer = Pause(self._on_timer)
+        self._home.purgatory.watch(self._timer, (), max(due_ms - self._now_ms(), 0) + 1)
+
+    def _on_timer(self) -> None:
+        self._timer = None
+        try:
+            self.check()
+        except KafkaError:
+            return
+        self.refresh()

@@ -1,0 +1,49 @@
+"""Where share partitions are kept: the interface of the share coordinator to their leaders."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import NamedTuple, Protocol, TypeAlias
+
+from moldau.broker.share.piece import Stored
+from moldau.broker.share.window import Store
+from moldau.errors.codes import KafkaError
+from moldau.ids import Uuid
+
+NOT_STARTED = -1
+"""The start offset of a state whose leader chooses where the group begins."""
+
+
+class ShareKey(NamedTuple):
+    """A partition as one share group reads it."""
+
+    group_id: str
+    topic_id: Uuid
+    partition: int
+
+
+class Loaded(NamedTuple):
+    """A stored state."""
+
+    state_epoch: int
+    start_offset: int
+    runs: tuple[Stored, ...]
+
+
+OnLoaded: TypeAlias = "Callable[[Loaded | KafkaError], None]"
+OnStored: TypeAlias = "Callable[[KafkaError | None], None]"
+
+
+class Persister(Protocol):
+    """Reads and writes states. Each call is answered once, perhaps before it returns. It tries
+    again while the coordinator moves, for some seconds."""
+
+    def load(self, key: ShareKey, leader_epoch: int, then: OnLoaded) -> None:
+        """Read a state, and fence leaders with an older epoch."""
+        ...
+
+    def store(
+        self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Store, then: OnStored
+    ) -> None:
+        """Write a change of a state."""
+        ...

@@ -1,0 +1,104 @@
+"""A run of offsets in the window of a share partition, and what the window says of it."""
+
+from __future__ import annotations
+
+from enum import IntEnum
+from typing import Final, NamedTuple
+
+NO_MEMBER: Final = ""
+
+
+class RecordState(IntEnum):
+    """The states of a record, with their numbers in the stored state. ACQUIRED is never stored."""
+
+    AVAILABLE = 0
+    ACQUIRED = 1
+    ACKNOWLEDGED = 2
+    ARCHIVED = 4
+
+
+TRANSITIONS: Final[dict[RecordState, frozenset[RecordState]]] = {
+    RecordState.AVAILABLE: frozenset({RecordState.ACQUIRED, RecordState.ARCHIVED}),
+    RecordState.ACQUIRED: frozenset(
+        {RecordState.AVAILABLE, RecordState.ACKNOWLEDGED, RecordState.ARCHIVED}
+    ),
+    RecordState.ACKNOWLEDGED: frozenset(),
+    RecordState.ARCHIVED: frozenset(),
+}
+"""The states that may follow each state."""
+FINAL: Final = frozenset(state for state, next_states in TRANSITIONS.items() if not next_states)
+
+
+class AcknowledgeType(IntEnum):
+    """What a member says of a record, with its numbers in requests."""
+
+    GAP = 0
+    ACCEPT = 1
+    RELEASE = 2
+    REJECT = 3
+    RENEW = 4
+
+
+class Acquired(NamedTuple):
+    """Offsets that a member has acquired. Both ends are included, as in responses."""
+
+    first: int
+    last: int
+    deliveries: int
+    """How often they were delivered, this time included."""
+
+
+class Stored(NamedTuple):
+    """Offsets in a state that is stored. Both ends are included, as in records."""
+
+    first: int
+    last: int
+    state: int
+    delivery_count: int
+
+
+class Piece:
+    """A run of offsets in one state. Both ends are included."""
+
+    __slots__ = ("deliveries", "due_ms", "first", "last", "member_id", "pending", "state")
+
+    def __init__(self, first: int, last: int, state: RecordState, deliveries: int) -> None:
+        self.first = first
+        self.last = last
+        self.state = state
+        self.deliveries = deliveries
+        self.member_id = NO_MEMBER
+        """The holder of the lock while it is acquired."""
+        self.due_ms = 0
+        """When the lock ends."""
+        self.pending: RecordState | None = None
+        """The state that it gets when the change is stored."""
+
+    def __repr__(self) -> str:
+        return f"<Piece {self.first}-{self.last} {self.state.name} {self.deliveries}>"
+
+    def __len__(self) -> int:
+        return self.last - self.first + 1
+
+    @property
+    def is_available(self) -> bool:
+        return self.state is RecordState.AVAILABLE
+
+    @property
+    def is_final(self) -> bool:
+        return self.state in FINAL
+
+    def split(self, offset: int) -> Piece:
+        """Cut the piece before `offset`, and return the second part."""
+        assert self.first < offset <= self.last
+        rest = Piece(offset, self.last, self.state, self.deliveries)
+        rest.member_id, rest.due_ms, rest.pending = self.member_id, self.due_ms, self.pending
+        self.last = offset - 1
+        return rest
+
+    def move(self, state: RecordState) -> None:
+        """Go to another state, without a holder."""
+        assert state in TRANSITIONS[self.state], f"{self} -> {state.name}"
+        self.state = state
+        self.member_id = NO_MEMBER
+        self.pending = None

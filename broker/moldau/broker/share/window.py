@@ -1,0 +1,603 @@
+"""The window of a share partition: the records that members of one share group may hold now. Pure.
+
+    window = Window(start_offset=0)
+    window.acquire("a", read, wanted, terms, now_ms)         # what the member may work on
+    window.on_acknowledge("a", batches, ticket, terms, now_ms)
+    ready = window.ready()                                   # a change to store, answers to give
+    window.on_stored(None, now_ms, terms)
+
+The window is a row of pieces without gaps, from the start offset to the next offset. Before it
+everything is done; behind it nothing was delivered yet.
+
+Invariants:
+- A record is acquired by one member at a time. Only that member acknowledges it, and only until its
+  lock ends.
+- A record whose acknowledgement is being stored is neither acquired nor acknowledged again.
+- An acknowledgement is answered when it is stored. If it cannot be stored, the member has the
+  record again, until the lock ends.
+- No record is delivered more often than the limit. After the last delivery it is acknowledged or
+  archived.
+- At most `lock_limit` records are in the window. (Kafka hands out whole batches beyond it.)
+- The start offset never falls, and never passes a record that is not done. Except: records that the
+  log has deleted are done.
+- One change is stored at a time. What comes meanwhile is stored together after it.
+
+Pieces are as large as what was acquired, and are split only where an acknowledgement splits them,
+so that the cost depends on batches and not on records.
+
+Poison records: from half of the limit on, only half of a piece is delivered, then a quarter, and
+the last delivery is of one record alone. So a record that kills its consumer ends up alone, and
+the others of its batch get another chance.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import pairwise
+from typing import Final, NamedTuple, TypeAlias
+
+from moldau.broker.share.piece import (
+    AcknowledgeType,
+    Acquired,
+    Piece,
+    RecordState,
+    Stored,
+)
+from moldau.errors.codes import ErrorCode, KafkaError
+
+Ticket: TypeAlias = object
+_FEWEST_DELIVERIES: Final = 2
+"""With this limit or less there is nothing to halve."""
+
+_STATE_OF: Final = {
+    AcknowledgeType.GAP: RecordState.ARCHIVED,
+    AcknowledgeType.ACCEPT: RecordState.ACKNOWLEDGED,
+    AcknowledgeType.RELEASE: RecordState.AVAILABLE,
+    AcknowledgeType.REJECT: RecordState.ARCHIVED,
+}
+
+
+class Terms(NamedTuple):
+    """The settings of the group, as they are now."""
+
+    lock_ms: int
+    delivery_limit: int
+    lock_limit: int
+    may_renew: bool = True
+
+
+class ReadBatch(NamedTuple):
+    """A batch that was read from the log."""
+
+    first: int
+    last: int
+    is_aborted: bool = False
+    """Whether it belongs to an aborted transaction that the group must not see."""
+
+
+class Wanted(NamedTuple):
+    """How much a member wants."""
+
+    records: int
+    batch_records: int = 2**31 - 1
+    """The size of the pieces that it prefers. Pieces end where batches do."""
+    is_strict: bool = False
+    """Whether `records` is a limit that is never exceeded (KIP-1206), and not where to stop after a
+    whole batch."""
+
+
+class Acknowledgement(NamedTuple):
+    """What a member says of a run of offsets: one type for all, or one for each."""
+
+    first: int
+    last: int
+    types: Sequence[int]
+
+    def type_at(self, offset: int) -> int:
+        return self.types[0] if len(self.types) == 1 else self.types[offset - self.first]
+
+
+class Store(NamedTuple):
+    """A change to store: the start offset after it, how many records behind that are done, and the
+    runs that changed."""
+
+    start_offset: int
+    complete_count: int
+    runs: tuple[Stored, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the shell must do, in this order: store the change, give the answers, and if records
+    became available, try waiting fetches. Then wake the window at `due_ms`."""
+
+    store: Store | None = None
+    answers: tuple[tuple[Ticket, KafkaError | None], ...] = ()
+    is_available: bool = False
+    due_ms: int | None = None
+
+
+class Window:
+    """The window of one share partition; see the module."""
+
+    def __init__(self, start_offset: int, stored: Iterable[Stored] = ()) -> None:
+        """`stored` are the runs of the loaded state, sorted. What they do not mention before their
+        last offset was not delivered, or that was not stored: it is available."""
+        self.start_offset = start_offset
+        self.next_offset = start_offset
+        """The offset after the last one in the window."""
+        self.pieces: list[Piece] = []
+        self._locks: list[tuple[int, int, Piece]] = []
+        """A heap of ends of locks. An entry counts if its piece still ends then."""
+        self._sequence = 0
+        self._unstored: list[Piece] = []
+        """Pieces that wait until their change is stored. They are never split meanwhile."""
+        self._lapsed: list[Stored] = []
+        """What became of records whose lock ended, to be stored; nothing waits for it."""
+        self._must_store = False
+        self._tickets: list[Ticket] = []
+        self._storing: tuple[list[Piece], list[Stored], list[Ticket]] | None = None
+        self._answers: list[tuple[Ticket, KafkaError | None]] = []
+        self._has_more = False
+        for run in stored:
+            if run.last < start_offset:
+                continue
+            first = max(run.first, start_offset)
+            if first > self.next_offset:
+                self._append(Piece(self.next_offset, first - 1, RecordState.AVAILABLE, 0))
+            self._append(Piece(first, run.last, RecordState(run.state), run.delivery_count))
+        self._advance()
+
+    def _append(self, piece: Piece) -> None:
+        assert piece.first == self.next_offset
+        self.pieces.append(piece)
+        self.next_offset = piece.last + 1
+
+    # Questions.
+
+    def __len__(self) -> int:
+        """Return how many records are in the window."""
+        return self.next_offset - self.start_offset
+
+    @property
+    def fetch_offset(self) -> int:
+        """The offset to read from: of the first record that a member can have."""
+        for piece in self.pieces:
+            if piece.is_available:
+                return piece.first
+        return self.next_offset
+
+    @property
+    def is_storing(self) -> bool:
+        """Whether a change is being stored, or is to be."""
+        return self._storing is not None or bool(self._unstored)
+
+    def can_acquire(self, terms: Terms) -> bool:
+        """Whether a member could have a record, if the log has one."""
+        return len(self) < terms.lock_limit or any(each.is_available for each in self.pieces)
+
+    @property
+    def complete_count(self) -> int:
+        """How many records of the window are done."""
+        return sum(len(each) for each in self.pieces if each.is_final)
+
+    @property
+    def acquired_count(self) -> int:
+        """How many records members hold."""
+        return sum(len(each) for each in self.pieces if each.state is RecordState.ACQUIRED)
+
+    def _index_of(self, offset: int) -> int:
+        """Return the index of the piece that holds the offset."""
+        return bisect_right(self.pieces, offset, key=_first_of) - 1
+
+    def _cut(self, offset: int) -> int:
+        """Let a piece begin at this offset of the window, or at its end. Return its index."""
+        if offset >= self.next_offset:
+            return len(self.pieces)
+        index = self._index_of(offset)
+        piece = self.pieces[index]
+        if piece.first == offset:
+            return index
+        rest = piece.split(offset)
+        self.pieces.insert(index + 1, rest)
+        if rest.state is RecordState.ACQUIRED:
+            self._lock(rest)
+        return index + 1
+
+    # Acquiring.
+
+    def acquire(
+        self,
+        member_id: str,
+        read: Sequence[ReadBatch],
+        wanted: Wanted,
+        terms: Terms,
+        now_ms: int,
+    ) -> list[Acquired]:
+        """Give a member records among those that were read from `fetch_offset`. Their locks begin
+        now."""
+        if not read or wanted.records <= 0:
+            return []
+        self._skip_missing(read)
+        taken = self._take_available(read, wanted, terms)
+        count = sum(len(each) for each in taken)
+        is_alone = any(_is_suspect(each.deliveries, terms) for each in taken)
+        if count < wanted.records and not is_alone:
+            taken += self._take_new(read, wanted, wanted.records - count, terms)
+        found: list[Acquired] = []
+        for piece in taken:
+            piece.state = RecordState.ACQUIRED
+            piece.member_id = member_id
+            piece.deliveries += 1
+            piece.due_ms = now_ms + terms.lock_ms
+            self._lock(piece)
+            before = found[-1] if found else None
+            if (
+                before is not None
+                and before.last + 1 == piece.first
+                and before.deliveries == piece.deliveries
+                and piece.deliveries > 1
+            ):
+                found[-1] = before._replace(last=piece.last)
+            else:
+                found.append(Acquired(piece.first, piece.last, piece.deliveries))
+        self._advance()
+        return found
+
+    def _skip_missing(self, read: Sequence[ReadBatch]) -> None:
+        """Archive available offsets that the log does not have, and aborted batches."""
+        at = self.fetch_offset
+        for batch in read:
+            if batch.first > at:
+                self._archive_available(at, batch.first - 1)
+            if batch.is_aborted:
+                self._archive_available(batch.first, batch.last)
+            at = max(at, batch.last + 1)
+
+    def _archive_available(self, first: int, last: int) -> None:
+        first, last = max(first, self.start_offset), min(last, self.next_offset - 1)
+        while first <= last:
+            piece = self.pieces[self._index_of(first)]
+            after = piece.last + 1
+            if piece.is_available:
+                piece = self.pieces[self._cut(first)]
+                self._cut(last + 1)
+                piece.move(RecordState.ARCHIVED)
+            first = after
+
+    def _take_available(
+        self, read: Sequence[ReadBatch], wanted: Wanted, terms: Terms
+    ) -> list[Piece]:
+        """Return available pieces of the window that were read, until there are enough records."""
+        first = max(read[0].first, self.start_offset)
+        last = min(read[-1].last, self.next_offset - 1)
+        taken: list[Piece] = []
+        count = 0
+        while first <= last and count < wanted.records:
+            index = self._index_of(first)
+            piece = self.pieces[index]
+            first = piece.last + 1
+            if piece.is_available and piece.deliveries >= terms.delivery_limit:
+                piece.move(RecordState.ARCHIVED)  # the limit was lowered
+                self._note_lapsed(piece)
+            if not piece.is_available:
+                continue
+            is_suspect = _is_suspect(piece.deliveries, terms)
+            if is_suspect and taken:
+                break
+            size = min(len(piece), last - piece.first + 1)
+            if is_suspect:
+                size = min(size, _suspect_size(piece, terms))
+            if wanted.is_strict:
+                size = min(size, wanted.records - count)
+            self._cut(piece.first + size)
+            taken.append(piece)
+            count += size
+            if is_suspect:
+                break
+            first = piece.last + 1
+        return taken
+
+    def _take_new(
+        self, read: Sequence[ReadBatch], wanted: Wanted, left: int, terms: Terms
+    ) -> list[Piece]:
+        """Return new pieces behind the window, until there are enough records or locks."""
+        taken: list[Piece] = []
+        for batch in read:
+            if batch.last < self.next_offset:
+                continue
+            room = terms.lock_limit - len(self)
+            if room <= 0 or left <= 0:
+                break
+            if batch.first > self.next_offset:
+                gap_last = min(batch.first - 1, self.next_offset + room - 1)
+                self._append(Piece(self.next_offset, gap_last, RecordState.ARCHIVED, 0))
+                self._advance()
+                room = terms.lock_limit - len(self)
+                if gap_last < batch.first - 1 or room <= 0:
+                    break
+            size = min(batch.last - self.next_offset + 1, room)
+            if batch.is_aborted:
+                self._append(Piece(*self._next(size), RecordState.ARCHIVED, 0))
+                self._advance()
+                continue
+            if wanted.is_strict:
+                size = min(size, left)
+            last = taken[-1] if taken else None
+            if (
+                last is not None
+                and last.last + 1 == self.next_offset
+                and len(last) < wanted.batch_records
+            ):
+                last.last += size
+                self.next_offset += size
+            else:
+                piece = Piece(*self._next(size), RecordState.AVAILABLE, 0)
+                self._append(piece)
+                taken.append(piece)
+            left -= size
+        return taken
+
+    def _next(self, size: int) -> tuple[int, int]:
+        return self.next_offset, self.next_offset + size - 1
+
+    # Acknowledgements.
+
+    def on_acknowledge(
+        self,
+        member_id: str,
+        batches: Sequence[Acknowledgement],
+        ticket: Ticket,
+        terms: Terms,
+        now_ms: int,
+    ) -> None:
+        """Note what a member says. All counts, or nothing. `ticket` is answered by `ready`."""
+        self.on_time(now_ms, terms)
+        try:
+            _check_apart(batches)
+            for batch in batches:
+                self._check(member_id, batch, terms)
+        except KafkaError as error:
+            self._answers.append((ticket, error))
+            return
+        is_stored = False
+        for batch in batches:
+            is_stored |= self._apply(batch, terms, now_ms)
+        if is_stored:
+            self._tickets.append(ticket)
+        else:
+            self._answers.append((ticket, None))
+
+    def _check(self, member_id: str, batch: Acknowledgement, terms: Terms) -> None:
+        """Raise KafkaError unless the member holds all of these records. Records before the start
+        are done, and may be acknowledged again."""
+        if batch.last < self.start_offset:
+            return
+        if not self.pieces:
+            raise _invalid_state("the records are not acquired", batch)
+        if batch.last >= self.next_offset:
+            text = "the records are behind the acquired ones"
+            raise KafkaError(ErrorCode.INVALID_REQUEST, text, first=batch.first, last=batch.last)
+        index = self._index_of(max(batch.first, self.start_offset))
+        while index < len(self.pieces) and self.pieces[index].first <= batch.last:
+            piece = self.pieces[index]
+            if piece.state is not RecordState.ACQUIRED or piece.pending is not None:
+                raise _invalid_state("the records are not acquired", batch)
+            if piece.member_id != member_id:
+                raise _invalid_state("another member has acquired the records", batch)
+            index += 1
+        if not terms.may_renew and AcknowledgeType.RENEW in batch.types:
+            raise _invalid_state("this group does not renew locks", batch)
+
+    def _apply(self, batch: Acknowledgement, terms: Terms, now_ms: int) -> bool:
+        """Carry out an acknowledgement that was checked. Return whether it must be stored."""
+        is_stored = False
+        first = max(batch.first, self.start_offset)
+        while first <= batch.last:
+            kind = batch.type_at(first)
+            last = batch.last
+            if len(batch.types) > 1:
+                last = first
+                while last < batch.last and batch.type_at(last + 1) == kind:
+                    last += 1
+            for piece in self.pieces[self._cut(first) : self._cut(last + 1)]:
+                if kind == AcknowledgeType.RENEW:
+                    piece.due_ms = now_ms + terms.lock_ms
+                    self._lock(piece)
+                else:
+                    self._begin(piece, _STATE_OF[AcknowledgeType(kind)], terms)
+                    is_stored = True
+            first = last + 1
+        return is_stored
+
+    def _begin(self, piece: Piece, state: RecordState, terms: Terms) -> None:
+        """Begin the change of an acquired piece, which counts when it is stored."""
+        if state is RecordState.AVAILABLE and piece.deliveries >= terms.delivery_limit:
+            state = RecordState.ARCHIVED
+        piece.pending = state
+        self._unstored.append(piece)
+
+    def on_left(self, member_id: str, ticket: Ticket | None, terms: Terms) -> None:
+        """Release all records of a member that has gone. `ticket` is answered by `ready`."""
+        held = [
+            each
+            for each in self.pieces
+            if each.state is RecordState.ACQUIRED
+            and each.member_id == member_id
+            and each.pending is None
+        ]
+        for piece in held:
+            self._begin(piece, RecordState.AVAILABLE, terms)
+        if ticket is None:
+            return
+        if held:
+            self._tickets.append(ticket)
+        else:
+            self._answers.append((ticket, None))
+
+    # Time, the log, and what was stored.
+
+    def _lock(self, piece: Piece) -> None:
+        self._sequence += 1
+        heappush(self._locks, (piece.due_ms, self._sequence, piece))
+
+    def on_time(self, now_ms: int, terms: Terms) -> None:
+        """End the locks that are over. Their records are available again at once, or archived after
+        the last delivery; that is stored, but nothing waits for it."""
+        locks = self._locks
+        while locks and locks[0][0] <= now_ms:
+            due_ms, _, piece = heappop(locks)
+            if (
+                piece.state is not RecordState.ACQUIRED
+                or piece.due_ms != due_ms
+                or piece.pending is not None
+                or piece.last < self.start_offset
+            ):
+                continue
+            is_last = piece.deliveries >= terms.delivery_limit
+            piece.move(RecordState.ARCHIVED if is_last else RecordState.AVAILABLE)
+            self._note_lapsed(piece)
+            self._has_more = True
+        self._advance()
+
+    def _note_lapsed(self, piece: Piece) -> None:
+        self._lapsed.append(Stored(piece.first, piece.last, piece.state, piece.deliveries))
+        self._must_store = True
+
+    def on_log_start(self, offset: int) -> None:
+        """The log has deleted the records before `offset`: they are done, even if they are held."""
+        if offset <= self.start_offset:
+            return
+        if offset >= self.next_offset:
+            self.pieces.clear()
+            self.start_offset = self.next_offset = offset
+        else:
+            del self.pieces[: self._index_of(offset)]
+            self.pieces[0].first = self.start_offset = offset
+        self._must_store = True
+        self._has_more = True
+        self._advance()
+
+    def store_start(self) -> None:
+        """Store where the window starts, although nothing has changed: it was chosen just now."""
+        self._must_store = True
+
+    def on_stored(self, error: KafkaError | None, now_ms: int, terms: Terms) -> None:
+        """The change that `ready` returned was stored, or it could not be."""
+        assert self._storing is not None
+        pieces, lapsed, tickets = self._storing
+        self._storing = None
+        if error is not None:
+            self._lapsed[:0] = lapsed  # stored with the next change
+        for piece in pieces:
+            pending, piece.pending = piece.pending, None
+            assert pending is not None
+            if error is None:
+                piece.move(pending)
+                self._has_more |= piece.is_available
+            else:
+                self._lock(piece)  # the member has it again
+        self._answers += ((ticket, error) for ticket in tickets)
+        self._advance()
+        self.on_time(now_ms, terms)
+
+    def ready(self) -> Ready:
+        """Return what there is to do, each thing once."""
+        store = None
+        if self._storing is None and (self._unstored or self._must_store):
+            store = self._next_store()
+        answers, self._answers = tuple(self._answers), []
+        has_more, self._has_more = self._has_more, False
+        return Ready(store, answers, has_more, self._due_ms())
+
+    def _due_ms(self) -> int | None:
+        locks = self._locks
+        while locks:
+            due_ms, _, piece = locks[0]
+            is_locked = piece.state is RecordState.ACQUIRED and piece.pending is None
+            if is_locked and piece.due_ms == due_ms and piece.last >= self.start_offset:
+                return due_ms
+            heappop(locks)  # a piece that is pending is locked anew if it cannot be stored
+        return None
+
+    def _next_store(self) -> Store:
+        pieces, lapsed, tickets = self._unstored, self._lapsed, self._tickets
+        self._unstored, self._lapsed, self._tickets = [], [], []
+        self._storing = pieces, lapsed, tickets
+        self._must_store = False
+        start, done = self._start_after()
+        runs = [
+            Stored(each.first, each.last, _stored_state(each), each.deliveries) for each in pieces
+        ]
+        return Store(start, done, tuple(run for run in (*lapsed, *runs) if run.last >= start))
+
+    def _start_after(self) -> tuple[int, int]:
+        """Return the start offset, and how many records behind it are done, after the store."""
+        start, done, is_front = self.start_offset, 0, True
+        for piece in self.pieces:
+            state = piece.state if piece.pending is None else piece.pending
+            is_done = state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
+            if is_front and is_done:
+                start = piece.last + 1
+            else:
+                is_front = False
+                done += len(piece) if is_done else 0
+        return start, done
+
+    def _advance(self) -> None:
+        """Move the start over the records that are done."""
+        count = 0
+        for piece in self.pieces:
+            if not piece.is_final:
+                break
+            self.start_offset = piece.last + 1
+            count += 1
+        if count:
+            del self.pieces[:count]
+
+    def on_fenced(self, error: KafkaError) -> None:
+        """End the window: another node leads the partition, or its state was deleted."""
+        tickets, self._tickets = self._tickets, []
+        if self._storing is not None:
+            tickets = [*self._storing[2], *tickets]
+            self._storing = None
+        self._unstored, self._lapsed = [], []
+        self._locks.clear()
+        self._must_store = False
+        self._answers += ((ticket, error) for ticket in tickets)
+
+
+def _first_of(piece: Piece) -> int:
+    return piece.first
+
+
+def _check_apart(batches: Sequence[Acknowledgement]) -> None:
+    """Raise INVALID_RECORD_STATE if a record is acknowledged twice: the first one is its end."""
+    for before, after in pairwise(batches):
+        if after.first <= before.last:
+            raise _invalid_state("a record is acknowledged twice", after)
+
+
+def _stored_state(piece: Piece) -> RecordState:
+    assert piece.pending is not None
+    return piece.pending
+
+
+def _is_suspect(deliveries: int, terms: Terms) -> bool:
+    """Whether records that were delivered this often are delivered in smaller pieces."""
+    half = max(_FEWEST_DELIVERIES, -(-terms.delivery_limit // 2))
+    return terms.delivery_limit > _FEWEST_DELIVERIES and deliveries >= half
+
+
+def _suspect_size(piece: Piece, terms: Terms) -> int:
+    half = max(_FEWEST_DELIVERIES, -(-terms.delivery_limit // 2))
+    if piece.deliveries >= terms.delivery_limit - 1:
+        return 1
+    return max(1, len(piece) >> (piece.deliveries - half + 1))
+
+
+def _invalid_state(text: str, batch: Acknowledgement) -> KafkaError:
+    return KafkaError(ErrorCode.INVALID_RECORD_STATE, text, first=batch.first, last=batch.last)

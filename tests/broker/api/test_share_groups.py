@@ -1,0 +1,333 @@
+"""Share groups through a broker's listener: join, fetch, acknowledge, time out, leave."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.share.persister import ShareKey
+from moldau.errors.codes import ErrorCode
+from moldau.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+    IncrementalAlterConfigsResponse,
+)
+from moldau.protocol.messages.produce import ProduceResponse
+from moldau.protocol.messages.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+    ShareAcknowledgeResponse,
+)
+from moldau.protocol.messages.share_fetch import (
+    AcknowledgementBatch as FetchAcknowledgement,
+)
+from moldau.protocol.messages.share_fetch import (
+    FetchPartition,
+    FetchTopic,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from moldau.protocol.messages.share_group_describe import (
+    ShareGroupDescribeRequest,
+    ShareGroupDescribeResponse,
+)
+from moldau.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from tests.broker.api.requests import produce
+from tests.broker.api.serving import Serving, serving
+from tests.differential.requests import batch
+
+GROUP = "mailer"
+EARLIEST = {"share.auto.offset.reset": "earliest"}
+GROUP_RESOURCE = 32
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+
+
+def configure(at: Serving, **values: str) -> None:
+    """Set settings of the group."""
+    configs = [
+        AlterableConfig(name=name, config_operation=0, value=value)
+        for name, value in values.items()
+    ]
+    resource = AlterConfigsResource(
+        resource_type=GROUP_RESOURCE, resource_name=GROUP, configs=configs
+    )
+    request = IncrementalAlterConfigsRequest(resources=[resource], validate_only=False)
+    answer = at.cluster.ask(request, IncrementalAlterConfigsResponse)
+    assert answer.responses[0].error_code == 0
+
+
+async def coordinated(at: Serving, partitions: int = 1) -> bytes:
+    """The id of a topic that share groups can read; the group begins at its start."""
+    topic_id = at.create("orders", partitions)
+    configure(at, **EARLIEST)
+    for name, kind in (
+        ("__share_group_state", KeyType.SHARE),
+        ("__consumer_offsets", KeyType.GROUP),
+    ):
+        at.create(name, 1)
+        at.node.coordinators.of(kind).elect(0)
+        while not list(at.node.coordinators.of(kind).loaded()):
+            await at.pass_ms(1)
+    return topic_id
+
+
+async def beat(at: Serving, member: str, epoch: int, *topics: str, group: str = GROUP) -> Any:
+    request = ShareGroupHeartbeatRequest(
+        group_id=group,
+        member_id=member,
+        member_epoch=epoch,
+        subscribed_topic_names=list(topics) or None,
+    )
+    return await at.ask(request, ShareGroupHeartbeatResponse)
+
+
+async def joined(at: Serving, member: str = "a") -> Any:
+    """A member with its partitions."""
+    answer = await beat(at, member, 0, "orders")
+    while True:
+        assert answer.error_code == 0, answer
+        if answer.assignment is not None and answer.assignment.topic_partitions:
+            return answer
+        await at.pass_ms(1000)
+        answer = await beat(at, member, answer.member_epoch)
+
+
+async def write(at: Serving, *values: bytes) -> None:
+    answer = await at.ask(produce("orders", batch(len(values))), ProduceResponse, 9)
+    assert answer.responses[0].partition_responses[0].error_code == 0
+
+
+def fetching(
+    topic_id: bytes,
+    member: str,
+    epoch: int,
+    *said: tuple[int, int, Sequence[int]],
+    **more: Any,
+) -> ShareFetchRequest:
+    batches = [
+        FetchAcknowledgement(first_offset=first, last_offset=last, acknowledge_types=list(kinds))
+        for first, last, kinds in said
+    ]
+    partition = FetchPartition(partition_index=0, acknowledgement_batches=batches)
+    fields: dict[str, Any] = {
+        "max_wait_ms": 500,
+        "min_bytes": 1,
+        "max_records": 500,
+        "batch_size": 500,
+        **more,
+    }
+    return ShareFetchRequest(
+        group_id=GROUP,
+        member_id=member,
+        share_session_epoch=epoch,
+        topics=[FetchTopic(topic_id=topic_id, partitions=[partition])],
+        forgotten_topics_data=[],
+        **fields,
+    )
+
+
+async def fetch(
+    at: Serving,
+    topic_id: bytes,
+    member: str,
+    epoch: int,
+    *said: tuple[int, int, Sequence[int]],
+    **more: Any,
+) -> Any:
+    """The one partition of the answer, or None."""
+    answer = await at.ask(fetching(topic_id, member, epoch, *said, **more), ShareFetchResponse)
+    assert answer.error_code == 0, (answer, at.lines[-3:])
+    return answer.responses[0].partitions[0] if answer.responses else None
+
+
+def acquired(row: Any) -> list[tuple[int, int, int]]:
+    return [
+        (each.first_offset, each.last_offset, each.delivery_count) for each in row.acquired_records
+    ]
+
+
+async def acknowledge(
+    at: Serving, topic_id: bytes, member: str, epoch: int, *said: tuple[int, int, Sequence[int]]
+) -> Any:
+    batches = [
+        AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=list(kinds))
+        for first, last, kinds in said
+    ]
+    partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=batches)
+    request = ShareAcknowledgeRequest(
+        group_id=GROUP,
+        member_id=member,
+        share_session_epoch=epoch,
+        topics=[AcknowledgeTopic(topic_id=topic_id, partitions=[partition])],
+    )
+    return await at.ask(request, ShareAcknowledgeResponse)
+
+
+@serving()
+async def test_a_member_reads_and_acknowledges(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one", b"two", b"three")
+    row = await fetch(at, topic_id, "a", 0)
+    assert acquired(row) == [(0, 2, 1)]
+    assert len(row.records) > 0
+    answer = await acknowledge(at, topic_id, "a", 1, (0, 2, [ACCEPT]))
+    assert answer.responses[0].partitions[0].error_code == 0
+    assert await fetch(at, topic_id, "a", 2) is None
+    await write(at, b"four")
+    row = await fetch(at, topic_id, "a", 3)
+    assert acquired(row) == [(3, 3, 1)]
+
+
+@serving()
+async def test_a_fetch_waits_for_records_and_sends_slices(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    assert acquired(await fetch(at, topic_id, "a", 0, max_wait_ms=100)) == []
+    sent = at.send(fetching(topic_id, "a", 1, max_wait_ms=30_000))
+    await at.pass_ms(100)
+    assert not sent.answers
+    await write(at, b"one")
+    await sent.answered.wait()
+    (answer,) = sent.answers
+    assert isinstance(answer, ShareFetchResponse)
+    assert acquired(answer.responses[0].partitions[0]) == [(0, 0, 1)]
+    assert sent.has_slices
+
+
+@serving()
+async def test_released_records_go_to_a_member_that_waits(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at, "a")
+    await joined(at, "b")
+    await write(at, b"one", b"two")
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 1, 1)]
+    sent = at.send(fetching(topic_id, "b", 0, max_wait_ms=30_000))
+    row = await fetch(at, topic_id, "a", 1, (0, 1, [ACCEPT, RELEASE]), max_records=0)
+    assert row.acknowledge_error_code == 0
+    await sent.answered.wait()
+    (answer,) = sent.answers
+    assert isinstance(answer, ShareFetchResponse)
+    assert acquired(answer.responses[0].partitions[0]) == [(1, 1, 2)]
+
+
+@serving()
+async def test_a_lock_ends_by_itself(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one")
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 0, 1)]
+    row = await fetch(at, topic_id, "b", 0, max_wait_ms=60_000)
+    assert acquired(row) == [(0, 0, 2)]
+    late = await acknowledge(at, topic_id, "a", 1, (0, 0, [ACCEPT]))
+    assert late.responses[0].partitions[0].error_code == ErrorCode.INVALID_RECORD_STATE
+
+
+@serving()
+async def test_a_closed_session_and_a_closed_connection_release(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one")
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 0, 1)]
+    await fetch(at, topic_id, "a", -1)
+    sent = at.send(fetching(topic_id, "b", 0))
+    await sent.answered.wait()
+    (answer,) = sent.answers
+    assert isinstance(answer, ShareFetchResponse)
+    assert acquired(answer.responses[0].partitions[0]) == [(0, 0, 2)]
+    at.service.closed(sent.connection)
+    assert acquired(await fetch(at, topic_id, "c", 0)) == [(0, 0, 3)]
+
+
+@serving()
+async def test_share_partitions_end_with_the_last_session_of_their_group(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one")
+    await fetch(at, topic_id, "a", 0)
+    await fetch(at, topic_id, "b", 0, max_wait_ms=0)
+    assert len(at.node.shares) == 1
+    await fetch(at, topic_id, "a", -1)
+    assert at.node.shares.get(ShareKey(GROUP, topic_id, 0)) is not None
+    await fetch(at, topic_id, "b", -1)
+    assert at.node.shares.get(ShareKey(GROUP, topic_id, 0)) is None
+    assert acquired(await fetch(at, topic_id, "c", 0)) == [(0, 0, 2)]
+
+
+@serving()
+async def test_what_is_acknowledged_stays_so_in_a_new_leader_epoch(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one", b"two", b"three")
+    await fetch(at, topic_id, "a", 0)
+    await acknowledge(at, topic_id, "a", 1, (0, 0, [RELEASE]), (1, 1, [ACCEPT]))
+    at.node.shares.close()
+    row = await fetch(at, topic_id, "b", 0)
+    assert acquired(row) == [(0, 0, 2), (2, 2, 1)]
+
+
+@serving()
+async def test_sessions_have_epochs(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+
+    async def code(request: ShareFetchRequest) -> int:
+        answer = await at.ask(request, ShareFetchResponse)
+        return answer.error_code
+
+    assert await code(fetching(topic_id, "a", 1)) == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert await code(fetching(topic_id, "a", -1)) == ErrorCode.SHARE_SESSION_NOT_FOUND
+    assert await code(fetching(topic_id, "a", 0, (0, 0, [1]))) == ErrorCode.INVALID_REQUEST
+    assert await code(fetching(topic_id, "a", 0, max_wait_ms=0)) == 0
+    assert await code(fetching(topic_id, "a", 2)) == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+    assert await code(fetching(topic_id, "", 0)) == ErrorCode.INVALID_REQUEST
+    answer = await acknowledge(at, topic_id, "a", 0)
+    assert answer.error_code == ErrorCode.INVALID_SHARE_SESSION_EPOCH
+
+
+@serving()
+async def test_acknowledgements_that_are_none_are_refused(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one", b"two", b"three")
+    await fetch(at, topic_id, "a", 0)
+    epoch = 0
+    bad: list[list[tuple[int, int, list[int]]]] = [
+        [(1, 0, [1])],
+        [(0, 2, [1]), (1, 2, [1])],
+        [(0, 2, [1, 1])],
+        [(0, 2, [])],
+        [(0, 2, [9])],
+        [(0, 2, [RENEW])],
+        [(2, 3, [1])],
+    ]
+    for said in bad:
+        epoch += 1
+        answer = await acknowledge(at, topic_id, "a", epoch, *said)
+        assert answer.responses[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST, said
+    answer = await acknowledge(at, topic_id, "a", epoch + 1, (0, 2, [ACCEPT]))
+    assert answer.responses[0].partitions[0].error_code == 0
+
+
+@serving()
+async def test_a_group_is_described_and_listed(at: Serving) -> None:
+    await coordinated(at)
+    answer = await joined(at)
+    request = ShareGroupDescribeRequest(
+        group_ids=[GROUP, "unknown"], include_authorized_operations=False
+    )
+    described = await at.ask(request, ShareGroupDescribeResponse)
+    known, unknown = described.groups
+    assert (known.group_state, known.group_epoch) == ("Stable", answer.member_epoch)
+    assert known.members[0].assignment.topic_partitions[0].partitions == [0]
+    assert unknown.error_code == ErrorCode.GROUP_ID_NOT_FOUND
+    await beat(at, "a", -1)
+    (known, _) = (await at.ask(request, ShareGroupDescribeResponse)).groups
+    assert (known.group_state, known.members) == ("Empty", [])

@@ -1,0 +1,248 @@
+"""Share groups: members, share sessions, records that are acquired and acknowledged, bad input."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from moldau.ids import ZERO_UUID
+from moldau.protocol.messages.find_coordinator import (
+    FindCoordinatorRequest,
+    FindCoordinatorResponse,
+)
+from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsResponse
+from moldau.protocol.messages.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
+from moldau.protocol.messages.share_fetch import (
+    AcknowledgementBatch as FetchAcknowledgement,
+)
+from moldau.protocol.messages.share_fetch import (
+    FetchPartition,
+    FetchTopic,
+    ForgottenTopic,
+    ShareFetchRequest,
+    ShareFetchResponse,
+)
+from moldau.protocol.messages.share_group_describe import ShareGroupDescribeRequest
+from moldau.protocol.messages.share_group_heartbeat import (
+    ShareGroupHeartbeatRequest,
+    ShareGroupHeartbeatResponse,
+)
+from tests.differential.group_requests import coordinated
+from tests.differential.requests import batch, new_settings
+from tests.differential.talk import Talk
+
+SETTINGS = {
+    "group.coordinator.rebalance.protocols": "classic,consumer,share",
+    "share.coordinator.state.topic.replication.factor": "1",
+    "share.coordinator.state.topic.min.isr": "1",
+    "group.share.delivery.count.limit": "2",
+    "group.share.max.size": "2",
+    "group.share.max.share.sessions": "3",
+}
+GROUP = "mailer"
+GROUP_RESOURCE = 32
+ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+Said = tuple[int, int, Sequence[int]]
+
+
+def beat(member: str, epoch: int, *topics: str, **more: Any) -> ShareGroupHeartbeatRequest:
+    fields: dict[str, Any] = {"group_id": GROUP, **more}
+    names = list(topics) if topics else None
+    return ShareGroupHeartbeatRequest(
+        member_id=member, member_epoch=epoch, subscribed_topic_names=names, **fields
+    )
+
+
+def describe(*groups: str) -> ShareGroupDescribeRequest:
+    return ShareGroupDescribeRequest(group_ids=list(groups), include_authorized_operations=False)
+
+
+def fetch(topic_id: bytes, member: str, epoch: int, *said: Said, **more: Any) -> ShareFetchRequest:
+    batches = [
+        FetchAcknowledgement(first_offset=first, last_offset=last, acknowledge_types=list(kinds))
+        for first, last, kinds in said
+    ]
+    partition = FetchPartition(
+        partition_index=more.pop("partition", 0), acknowledgement_batches=batches
+    )
+    topics = [FetchTopic(topic_id=topic_id, partitions=[partition])]
+    fields: dict[str, Any] = {
+        "group_id": GROUP,
+        "max_wait_ms": 0,
+        "min_bytes": 0,
+        "max_records": 100,
+        "batch_size": 100,
+        "topics": topics,
+        "forgotten_topics_data": [],
+        **more,
+    }
+    return ShareFetchRequest(member_id=member, share_session_epoch=epoch, **fields)
+
+
+def acknowledge(
+    topic_id: bytes, member: str, epoch: int, *said: Said, **more: Any
+) -> ShareAcknowledgeRequest:
+    batches = [
+        AcknowledgementBatch(first_offset=first, last_offset=last, acknowledge_types=list(kinds))
+        for first, last, kinds in said
+    ]
+    partition = AcknowledgePartition(
+        partition_index=more.pop("partition", 0), acknowledgement_batches=batches
+    )
+    fields: dict[str, Any] = {"group_id": GROUP, **more}
+    return ShareAcknowledgeRequest(
+        member_id=member,
+        share_session_epoch=epoch,
+        topics=[AcknowledgeTopic(topic_id=topic_id, partitions=[partition])],
+        **fields,
+    )
+
+
+async def joined(talk: Talk, member: str) -> None:
+    """The member has its partitions, and their share partitions are loaded, when this returns."""
+    epoch = 0
+
+    async def has_partitions() -> bool:
+        nonlocal epoch
+        names = ("t",) if epoch == 0 else ()
+        answer = await talk.send(beat(member, epoch, *names), ShareGroupHeartbeatResponse)
+        if answer.error_code:
+            return False
+        epoch = answer.member_epoch
+        return bool(answer.assignment and answer.assignment.topic_partitions)
+
+    await talk.until(has_partitions)
+
+
+async def loaded(talk: Talk, topic_id: bytes) -> None:
+    """The share partitions are loaded when this returns."""
+    for partition in range(2):
+
+        async def has_records(partition: int = partition) -> bool:
+            request = fetch(
+                topic_id, "loader", 0, partition=partition, max_wait_ms=500, min_bytes=1
+            )
+            answer = await talk.send(request, ShareFetchResponse)
+            found = bool(answer.responses and answer.responses[0].partitions[0].acquired_records)
+            await talk.send(fetch(topic_id, "loader", -1, topics=[]), ShareFetchResponse)
+            return found
+
+        await talk.until(has_records)
+
+
+async def scenario(talk: Talk) -> None:
+    topic_id = await talk.topic("t", 2)
+    await coordinated(talk)
+    key = FindCoordinatorRequest(key_type=2, coordinator_keys=[f"g:{'A' * 22}:0"])
+
+    async def has_coordinator() -> bool:
+        found = await talk.send(key, FindCoordinatorResponse)
+        return not found.coordinators[0].error_code
+
+    await talk.until(has_coordinator)
+    settings = new_settings(GROUP, share_auto_offset_reset="earliest")
+    settings.resources[0].resource_type = GROUP_RESOURCE
+    await talk.send(settings, IncrementalAlterConfigsResponse)
+    await members(talk)
+    await sessions(talk, topic_id)
+    await joined(talk, "a")
+    await talk.write("t", batch(10))
+    await talk.write("t", batch(4), index=1)
+    await loaded(talk, topic_id)
+    await records(talk, topic_id)
+    await refusals(talk, topic_id)
+
+
+async def members(talk: Talk) -> None:
+    await talk.ask("no member id", beat("", 0, "t"))
+    await talk.ask("a long member id", beat("m" * 37, 0, "t"))
+    await talk.ask("no group", beat("a", 0, "t", group_id=""))
+    await talk.ask("an empty rack", beat("a", 0, "t", rack_id=""))
+    await talk.ask("joins without topics", beat("a", 0))
+    await talk.ask("an epoch below -1", beat("a", -2, "t"))
+    await talk.ask("stays in an unknown group", beat("a", 3, group_id="nobody"))
+    await talk.ask("leaves an unknown group", beat("a", -1, group_id="nobody"))
+    await talk.ask("joins", beat("a", 0, "t"))
+    await talk.ask("an epoch ahead", beat("a", 99))
+    await talk.ask("an unknown member", beat("x", 2))
+    await talk.ask("an unknown member leaves", beat("x", -1))
+    await talk.ask("joins for a topic that does not exist", beat("b", 0, "none"))
+    await talk.ask("one member too many", beat("c", 0, "t"))
+    await talk.ask("leaves", beat("b", -1))
+    await talk.ask("describe nothing known", describe("nobody", ""))
+
+
+async def sessions(talk: Talk, topic_id: bytes) -> None:
+    await talk.ask("fetch without a session", fetch(topic_id, "a", 1), 1)
+    await talk.ask("end no session", fetch(topic_id, "a", -1), 1)
+    await talk.ask("no member id of a fetch", fetch(topic_id, "", 0), 1)
+    await talk.ask("a long member id of a fetch", fetch(topic_id, "m" * 37, 0), 1)
+    await talk.ask("no group of a fetch", fetch(topic_id, "a", 0, group_id=None), 1)
+    await talk.ask("acknowledge at once", fetch(topic_id, "a", 0, (0, 0, [ACCEPT])), 1)
+    await talk.ask("acknowledge without a session", acknowledge(topic_id, "a", 1), 1)
+    await talk.ask("acknowledge with the first epoch", acknowledge(topic_id, "a", 0), 1)
+
+
+async def records(talk: Talk, topic_id: bytes) -> None:
+    every = (1, 2)
+    for version in every:
+        member = f"m{version}"
+        await talk.ask(f"records {version}", fetch(topic_id, member, 0), version)
+        await talk.ask(f"nothing more {version}", fetch(topic_id, member, 1), version)
+        await talk.ask(
+            f"release all {version}", acknowledge(topic_id, member, 2, (0, 9, [RELEASE])), version
+        )
+        await talk.ask(f"a wrong epoch {version}", fetch(topic_id, member, 2), version)
+        await talk.ask(f"end {version}", fetch(topic_id, member, -1, topics=[]), version)
+    # The limit is two deliveries, and the loader had one: all of partition 0 is archived now.
+    one = {"partition": 1}
+    await talk.ask("of the other partition", fetch(topic_id, "a", 0, **one))
+    await talk.ask("accept two", fetch(topic_id, "a", 1, (0, 1, [ACCEPT]), **one))
+    await talk.ask("accept them again", acknowledge(topic_id, "a", 2, (0, 1, [ACCEPT]), **one))
+    await talk.ask("reject one", acknowledge(topic_id, "a", 3, (2, 2, [REJECT]), **one))
+    renewed = {**one, "is_renew_ack": True}
+    await talk.ask("renew one", acknowledge(topic_id, "a", 4, (3, 3, [RENEW]), **renewed), 2)
+    nothing = {**renewed, "max_bytes": 0, "max_records": 0}
+    await talk.ask("renew in a fetch", fetch(topic_id, "a", 5, (3, 3, [RENEW]), **nothing), 2)
+    await talk.ask("renew and fetch", fetch(topic_id, "a", 6, (3, 3, [RENEW]), **renewed), 2)
+    await talk.ask("the last one", acknowledge(topic_id, "a", 6, (3, 3, [ACCEPT]), **one))
+    await talk.ask("end by an acknowledgement", acknowledge(topic_id, "a", -1, **one))
+
+
+async def refusals(talk: Talk, topic_id: bytes) -> None:
+    await talk.write("t", batch(6))
+    await talk.ask("six more", fetch(topic_id, "b", 0))
+    bad: dict[str, list[Said]] = {
+        "backwards": [(12, 11, [ACCEPT])],
+        "overlapping": [(10, 12, [ACCEPT]), (12, 13, [ACCEPT])],
+        "out of order": [(12, 13, [ACCEPT]), (10, 11, [ACCEPT])],
+        "too few types": [(10, 12, [ACCEPT, ACCEPT])],
+        "no types": [(10, 12, [])],
+        "an unknown type": [(10, 12, [9])],
+        "a negative type": [(10, 12, [-1])],
+        "renews without saying so": [(10, 12, [RENEW])],
+        "behind the acquired": [(14, 20, [ACCEPT])],
+        "far behind the acquired": [(50, 60, [ACCEPT])],
+    }
+    epoch = 1
+    for label, said in bad.items():
+        await talk.ask(label, acknowledge(topic_id, "b", epoch, *said))
+        epoch += 1
+    await talk.ask("another's records", fetch(topic_id, "c", 0))
+    await talk.ask("acknowledge another's", acknowledge(topic_id, "c", 1, (10, 15, [ACCEPT])))
+    await talk.ask("an unknown topic", acknowledge(ZERO_UUID, "b", epoch, (0, 0, [ACCEPT])))
+    await talk.ask("an unknown partition", acknowledge(topic_id, "b", epoch + 1, partition=7))
+    await talk.ask("a partition that is not read", acknowledge(topic_id, "d", 1, (0, 0, [1])))
+    await talk.ask("fetch an unknown topic", fetch(ZERO_UUID, "c", 2))
+    await talk.ask("fetch an unknown partition", fetch(topic_id, "c", 3, partition=9))
+    forgotten = [ForgottenTopic(topic_id=ZERO_UUID, partitions=[0])]
+    await talk.ask("forget it", fetch(topic_id, "c", 4, forgotten_topics_data=forgotten))
+    await talk.ask("release and accept", acknowledge(topic_id, "b", epoch + 2, (10, 12, [2, 1, 3])))
+    await talk.ask("a released one", fetch(topic_id, "c", 5))
+    await talk.ask("a third session", fetch(topic_id, "d", 0))
+    await talk.ask("one session too many", fetch(topic_id, "e", 0))
