@@ -25,6 +25,8 @@ from moldau.broker.api.share_acknowledging import (
     serves_share_groups,
     session_key,
 )
+from moldau.broker.log.slice import LogSlice
+from moldau.broker.replication.later_slice import LaterSlice
 from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings.fetch import fetch_max_bytes
 from moldau.broker.settings.group import bounded, share_record_lock_duration_ms
@@ -49,7 +51,6 @@ from moldau.protocol.messages.share_fetch import (
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
-    from moldau.broker.log.slice import LogSlice
     from moldau.broker.replication.partition import Partition
     from moldau.broker.share.partition import SharePartition
     from moldau.broker.share.piece import Acquired
@@ -59,6 +60,7 @@ STRICT: Final = 1
 """The acquire mode in which `max_records` is never exceeded (KIP-1206)."""
 _READS_AT_ONCE: Final = 16
 """How many slices are read of a partition in which all records turn out to be done."""
+_NO_RECORDS: Final = LogSlice(None, 0, 0)
 _LED_ELSEWHERE: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
@@ -361,14 +363,18 @@ class ShareFetch(DelayedAnswer):
 
 
 def _read(share: SharePartition, max_bytes: int, *, is_first: bool) -> LogSlice:
-    """Return the slice from the window's fetch offset."""
+    """Return the slice from the window's fetch offset. Records that come later count as none: the
+    member asks again, and then they have come."""
     assert share.window is not None
     partition, offset = share.partition, share.window.fetch_offset
     bound = partition.fetch_bound(share.isolation_level, is_follower=False)
     offset = max(offset, partition.log_start_offset)
     if offset >= bound:
-        return partition.read(bound, 0, bound, False)
-    return partition.read(offset, max_bytes, bound, is_first)
+        return _NO_RECORDS
+    found = partition.read(offset, max_bytes, bound, is_first)
+    if isinstance(found, LaterSlice):
+        return found.take() if found.has_come else _NO_RECORDS
+    return found
 
 
 def _batches(partition: Partition, share: SharePartition, read: LogSlice) -> list[Found]:
@@ -378,8 +384,7 @@ def _batches(partition: Partition, share: SharePartition, read: LogSlice) -> lis
     if share.isolation_level == READ_COMMITTED:
         assert share.window is not None
         offset = max(share.window.fetch_offset, partition.log_start_offset)
-        found = partition.log.reading.aborted_transactions(offset, read)
-        for each in sorted(found, key=lambda each: each.first_offset):
+        for each in partition.aborted_transactions(offset, read):
             aborted.setdefault(each.producer_id, []).append(each.first_offset)
     return read_batches(read, aborted)
 

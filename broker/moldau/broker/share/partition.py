@@ -157,7 +157,7 @@ class SharePartition:
             return partition.log_start_offset
         if way == "by_duration":
             since_ms = max(0, self._home.clock.wall_ms() - duration_ms)
-            found = partition.log.reading.find_offset(since_ms, partition.high_watermark)
+            found = partition.find_offset(since_ms, partition.high_watermark)
             if found is not None:
                 return found.offset
         return partition.high_watermark
