@@ -209,3 +209,30 @@ def test_the_layout_of_a_store_without_a_changelog_is_noted_too(tmp_path: Path) 
     database = opened(tmp_path, {"records": "window/slices of 9 ms"})
     assert database.backing("records").get(b"a") is None
     database.close()
+
+
+def test_no_way_to_write_reaches_the_disk_before_a_commit(tmp_path: Path) -> None:
+    """As in KAFKA-20933, where one of them went past the buffer."""
+    path = str(tmp_path / "0_0")
+    kinds = {"counts": "key-value"}
+    memory = RocksMemory(cache_bytes=1 << 20, write_buffer_bytes=1 << 20)
+    database = TaskDatabase.open(path, kinds, memory, RealFiles())
+    database.backing("counts").write([(b"a", b"1"), (b"b", b"1"), (b"c", b"1")])
+    database.commit({"counts": ChangelogPosition(3)})
+    committed = list(database.committed("counts").scan(b"", None))
+
+    backing = database.backing("counts")
+    backing.write([(b"a", b"2"), (b"d", b"2")])
+    backing.write([(b"b", None)])
+    backing.delete_range(b"c", b"z")
+    backing.write([(b"e", b"2")])
+
+    assert list(backing.scan(b"", None)) == [(b"a", b"2"), (b"e", b"2")]
+    seen = database.committed("counts")
+    assert list(seen.scan(b"", None)) == committed
+    assert list(seen.scan(b"b", b"c", is_reverse=True)) == [(b"b", b"1")]
+    assert (seen.get(b"a"), seen.get(b"e")) == (b"1", None)
+    database.close()
+    again = TaskDatabase.open(path, kinds, memory, RealFiles())
+    assert list(again.backing("counts").scan(b"", None)) == committed
+    again.close()

@@ -30,9 +30,8 @@ def test_nothing_is_lost_and_stores_are_their_changelogs() -> None:
 
 def test_everything_counts_once_though_members_die_in_the_middle_of_commits() -> None:
     happened: Counter[str] = Counter()
-    for seed in (2, 3):
-        run_app(seed, happened, ExactlyOnceRun)
-    assert any(happened[f"killed at {step}"] for step in COMMIT_STEPS), happened
+    run_app(5, happened, ExactlyOnceRun)  # it has all of them
+    assert {f"killed at {step}" for step in COMMIT_STEPS} <= happened.keys()
 
 
 @pytest.mark.deep
@@ -44,6 +43,7 @@ def test_everything_counts_once_in_many_worlds() -> None:
         assert {f"killed at {step}" for step in COMMIT_STEPS} <= happened.keys()
 
 
+@pytest.mark.deep
 def test_offsets_outside_the_transaction_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
     async def beside(
         committer: ExactlyOnce, offsets: Mapping[TopicPartition, Committed], group: GroupMetadata

@@ -13,10 +13,10 @@ import pytest
 from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer
 from moldau.config import BadSettings
 from moldau.errors.codes import ErrorCode
-from moldau.streams import Streams, StreamsError, dead_letter, tumbling
+from moldau.streams import Streams, StreamsError, dead_letter, session, tumbling
 from moldau.streams.engine.task import TaskSettings
 from moldau.streams.plan.plan import Plan
-from moldau.streams.query.questions import Count
+from moldau.streams.query.questions import Count, Fetch, Get, Range
 from moldau.streams.running import make_task
 from moldau.streams.worker.settings import app_settings
 from moldau.streams.worker.shell import Worker
@@ -212,6 +212,47 @@ def test_queries_see_what_is_committed(
                 seen = await write_and_count(worker)
                 is_committed = guarantee == "exactly_once_v2"
                 assert seen == (round_ if is_committed else max(1, round_))
+
+    play(moldau_broker, scenario)
+
+
+def test_every_kind_of_store_answers_as_the_driver_does(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    rows = [("a", "1", 1_000), ("b", "2", 61_000), ("a", "3", 62_000), ("b", "4", 200_000)]
+    questions = {
+        "plain": (Get("a"), Range(), Range(first="b"), Range(is_reverse=True)),
+        "history": (Get("a"), Get("a", as_of=2_000), Fetch("b"), Range()),
+        "windows": (Fetch("a"), Range(), Range(since=60_000)),
+        "sessions": (Fetch("b"), Range()),
+    }
+
+    async def scenario(cluster: Cluster) -> None:
+        app, lines, out = names()
+        await cluster.make(lines, out, partitions=1)
+        streams = Streams(app)
+        values = streams.stream(lines, str, key=str)
+        values.to_table(name="plain")
+        values.to_table(name="history", versioned="1h")
+        values.group_by_key().window(tumbling("1m", grace="1h")).count(name="windows")
+        values.group_by_key().window(session("1m", grace="1h")).count(name="sessions")
+        values.to(out)
+        driver = streams.test()
+        async with (
+            cluster.worker(streams.plan(), str(tmp_path), make_task=MAKE) as worker,
+            Producer(bootstrap_servers=cluster.servers) as producer,
+        ):
+            seen: dict[str, str] = {}
+            for key, value, time in rows:
+                await producer.send(lines, value.encode(), key=key.encode(), timestamp_ms=time)
+                driver.pipe(lines, value, key=key, timestamp=time)
+                seen[key] = value
+                await producer.flush()
+                await cluster.read(out, has(seen))
+                for store, asked in questions.items():
+                    for question in asked:
+                        answer = await worker.queries.ask(store, question)
+                        assert answer == driver._answer(store, question), (store, question)
 
     play(moldau_broker, scenario)
 
