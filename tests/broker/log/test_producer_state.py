@@ -7,7 +7,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.broker.log.producer_state import (
-    LATE_TRANSACTION_MS,
     BatchMetadata,
     Origin,
     ProducerState,
@@ -265,15 +264,6 @@ def test_idle_producers_are_forgotten_but_not_within_a_transaction() -> None:
     assert set(state.entries) == {2, 3}
     assert state.expire(NOW + 10 * DAY_MS) == 1
     assert set(state.entries) == {2}
-
-
-def test_a_transaction_that_no_coordinator_would_leave_open_is_late() -> None:
-    state = state_of(data_batch(2, 0, 0, transactional=True))
-    limit = NOW + 60_000 + LATE_TRANSACTION_MS
-    assert not state.has_late_transaction(limit, 60_000)
-    assert state.has_late_transaction(limit + 1, 60_000)
-    append(state, marker_batch(2, 0), Origin.COORDINATOR)
-    assert not state.has_late_transaction(limit + 1, 60_000)
 
 
 def test_a_copy_of_the_entries_never_changes() -> None:

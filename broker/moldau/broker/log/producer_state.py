@@ -39,8 +39,6 @@ NO_EPOCH: Final = -1
 NO_SEQUENCE: Final = -1
 NO_TIMESTAMP: Final = -1
 NO_OFFSET: Final = -1
-LATE_TRANSACTION_MS: Final = 5 * 60 * 1000
-"""The time beyond the longest transaction timeout before an open transaction counts as late."""
 
 _SEQUENCE_MASK: Final = 0x7FFFFFFF
 _EPOCH_MAX: Final = 0x7FFF
@@ -396,15 +394,6 @@ class ProducerState:
         for producer_id in expired:
             del self._entries[producer_id]
         return len(expired)
-
-    def has_late_transaction(self, now_ms: int, timeout_ms_max: int) -> bool:
-        """Whether the producer of the oldest open transaction has been silent for longer than any
-        coordinator would allow."""
-        oldest = next(iter(self._ongoing.values()), None)
-        entry = None if oldest is None else self._entries.get(oldest)
-        if entry is None or entry.last_timestamp <= 0:
-            return False
-        return now_ms - entry.last_timestamp > timeout_ms_max + LATE_TRANSACTION_MS
 
     def reset(self, end_offset: int) -> None:
         """Forget all producers, and continue at `end_offset`."""

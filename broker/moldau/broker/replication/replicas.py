@@ -41,8 +41,6 @@ from moldau.runtime import Runtime
 
 _UNIQUE_BYTES: Final = 16
 _NS_PER_MS: Final = 1_000_000
-_NAMED_MAX: Final = 10
-"""The maximum number of partitions that one log line names."""
 
 Name = tuple[str, int]
 
@@ -107,7 +105,6 @@ class Replicas:
         for directory in self.directories.directories:
             for note in directory.notes:
                 self._log.warn(note, directory=directory.path)
-            _tell_open_transactions(self._log, directory)
             if directory.failure is not None:
                 self._tell_failure(directory)
 
@@ -465,21 +462,3 @@ def _out_of_service(path: str) -> KafkaError:
     return KafkaError(
         ErrorCode.KAFKA_STORAGE_ERROR, "a log directory is out of service", directory=path
     )
-
-
-def _tell_open_transactions(log: Logger, directory: LogDirectory) -> None:
-    """Warn about open transactions of another broker, which nothing here can end."""
-    held = [
-        str(place)
-        for place, each in directory.logs.items()
-        if each.producers.first_undecided_offset is not None
-    ]
-    if held:
-        log.warn(
-            "transactions are open that nothing here can end yet: a reader of committed "
-            "records gets none behind them. Apache Kafka ends them when it is started here; "
-            "until then isolation.level=read_uncommitted reads all",
-            directory=directory.path,
-            partitions=held[:_NAMED_MAX],
-            count=len(held),
-        )

@@ -13,6 +13,7 @@ from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.coordinator.group.coordinator import groups_kind
 from moldau.broker.coordinator.share.coordinator import shares_kind
 from moldau.broker.coordinator.transaction.coordinator import transactions_kind
+from moldau.broker.server.late_transactions import LateTransactions
 from moldau.broker.server.markers import MarkerWriter
 from moldau.broker.server.share_states import StateInitializer
 
@@ -22,7 +23,11 @@ if TYPE_CHECKING:
 
 def coordinators_of(node: Node) -> Coordinators:
     """Return the coordinators of a node, without any shard."""
-    markers = MarkerWriter(node)
+    markers, late = MarkerWriter(node), LateTransactions(node)
+
+    def close_transactions() -> None:
+        markers.close()
+        late.close()
 
     def close_shares() -> None:
         node.shares.close()
@@ -32,7 +37,7 @@ def coordinators_of(node: Node) -> Coordinators:
         coordinator_node(node),
         (
             groups_kind(node.coordinator_home, StateInitializer(node).carry_out),
-            transactions_kind(TransactionsNode(node), markers.carry_out, markers.close),
+            transactions_kind(TransactionsNode(node), markers.carry_out, close_transactions),
             shares_kind(ShareStatesNode(node), node.log, close_shares),
         ),
     )
