@@ -27,7 +27,7 @@ LAYERS = (
 )
 """The topmost first. Packages of one layer do not import each other."""
 NOT_COUNTED = ("sync", "serdes", "registry")
-LINES_MAX = 22_600
+LINES_MAX = 22_900
 """To be brought below 12,000; lower it with every step. Transactions have added to it."""
 SLACK = 400
 """So far below the limit the limit is to be lowered."""
@@ -52,6 +52,7 @@ MAY_BE_BASES = {
 TWINS = {
     # Public: the blocking client has the names of the asyncio client.
     *("Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer", "SchemaRegistry"),
+    "Transaction",
     "TransactionAdmin",
 }
 """Names that two classes of the client may share."""

@@ -57,6 +57,7 @@ if TYPE_CHECKING:
         SendOptions,
     )
     from moldau.client.producer.tracing import Tracing
+    from moldau.client.producer.transaction_block import Transaction
     from moldau.client.producer.transaction_errors import (
         AbortableTransactionError,
         FatalTransactionError,
@@ -115,6 +116,7 @@ _MODULES = {
     "producer.producer": "Producer",
     "producer.record": "OnDelivery ProducerInterceptor ProducerRecord SendOptions",
     "producer.tracing": "Tracing",
+    "producer.transaction_block": "Transaction",
     "producer.transaction_errors": (
         "AbortableTransactionError FatalTransactionError RetriableTransactionError TransactionError"
     ),
@@ -201,6 +203,7 @@ __all__ = [
     "Topic",
     "TopicPartition",
     "Tracing",
+    "Transaction",
     "TransactionAdmin",
     "TransactionDescription",
     "TransactionError",

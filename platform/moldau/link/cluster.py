@@ -286,7 +286,7 @@ class Cluster:
                 continue
             state.failures += 1
             state.again = bool(self._topics) or bool(state.waiting)
-            await self._pause(state.failures)
+            await self.pause(state.failures)
 
     def _refreshing_ended(self, task: asyncio.Task[None]) -> None:
         """End the wait of all callers, whatever ended the refresh, and request metadata again
@@ -473,7 +473,7 @@ class Cluster:
                     failures += 1
                     if last.code.refreshes_metadata or last.code is ErrorCode.NOT_CONTROLLER:
                         self.request_refresh()
-                    await self._pause(failures)
+                    await self.pause(failures)
                     self._check_open()
         except TimeoutError:
             waited_s = round(clock.monotonic() - start, 3)
@@ -487,8 +487,8 @@ class Cluster:
             facts = {**limit, **last.context, "attempts": failures, "seconds": waited_s}
             raise KafkaError(last.code, last.reason, **facts) from None
 
-    async def _pause(self, failures: int) -> None:
-        """Wait between two attempts; end at once if the client is closed."""
+    async def pause(self, failures: int) -> None:
+        """Wait between two attempts, longer after more failures; end if the client is closed."""
         with suppress(TimeoutError):
             async with timeout(self.backoff.wait_s(failures, self.runtime.random)):
                 await self._closing.wait()

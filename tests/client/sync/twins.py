@@ -65,7 +65,13 @@ TWINS = (
     ),
     Twin(GroupMember, frozenset({"aclose", "start"})),
     Twin(
-        Producer, frozenset({"aclose", "send", "send_and_wait", "send_batch", "send_many", "start"})
+        Producer,
+        frozenset(
+            {
+                *("aclose", "send", "send_and_wait", "send_batch", "send_many", "start"),
+                *("run_transaction", "transaction"),
+            }
+        ),
     ),
     Twin(SchemaRegistry, frozenset({"aclose", "asynchronous"})),
 )
@@ -209,7 +215,7 @@ def _home(name: str, module: ModuleType) -> str | None:
 
 _OWN = {
     *("Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer"),
-    "TransactionAdmin",
+    *("Transaction", "TransactionAdmin"),
 }
 
 

@@ -125,7 +125,8 @@ class ConsumerGroup:
         """Whether it is closed: pending commits fail."""
         self._is_told = False
         """Whether the close has called, or is calling, the listener for the partitions given up."""
-        self._commits_by_itself = rows.commits_by_itself(settings)
+        self.commits_by_itself = rows.commits_by_itself(settings)
+        """Whether it commits without a call of the user."""
         self._cluster = cluster
         self._timer: asyncio.TimerHandle | None = None
         self._gone = set[Uuid]()
@@ -292,7 +293,7 @@ class ConsumerGroup:
         response: going on earlier would have them rejected.
         """
         gone = set(change.partitions)
-        consumed = self.reader.let_go() if self._commits_by_itself else {}
+        consumed = self.reader.let_go() if self.commits_by_itself else {}
         going = {where: each for where, each in consumed.items() if where in gone}
         offsets = self._without_the_gone(going)
         if not offsets:
@@ -451,7 +452,7 @@ class ConsumerGroup:
         """Auto-commit what the last poll returned, if the interval is over: the next poll says that
         it is processed. Also start the timer for finished records: processing the records of one
         poll, or waiting in one, may take long."""
-        if not self._commits_by_itself:
+        if not self.commits_by_itself:
             return
         if self._auto.is_due(now):
             self._commit_done(self.reader.consumed())
@@ -460,7 +461,7 @@ class ConsumerGroup:
 
     def commit_soon_by_itself(self, partitions: Collection[TopicPartition]) -> None:
         """Auto-commit the returned records of these partitions."""
-        if self._commits_by_itself:
+        if self.commits_by_itself:
             consumed = self.reader.let_go()
             self._commit_done({where: consumed[where] for where in consumed if where in partitions})
 
@@ -470,7 +471,7 @@ class ConsumerGroup:
 
     def _commit_meanwhile(self) -> None:
         self._timer = None
-        if not self._commits_by_itself:
+        if not self.commits_by_itself:
             return
         now = self._clock.monotonic()
         if self._auto.is_due(now):
@@ -551,7 +552,7 @@ class ConsumerGroup:
     ) -> None:
         """Commit if allowed, wait for the user's commits, call the listener, then leave the group
         unless the member is to stay. Apart from the listener, this takes at most `timeout_s`."""
-        self._commits_by_itself &= commits
+        self.commits_by_itself &= commits
         if self._timer is not None:
             self._timer.cancel()
         if leave_group is not None:
@@ -569,9 +570,7 @@ class ConsumerGroup:
                 await asyncio.wait(list(self._under_way))
 
     async def _say_goodbye(self, until: float) -> None:
-        if self._commits_by_itself and not (
-            self._is_subscribed and self._member.identity == NOBODY
-        ):
+        if self.commits_by_itself and not (self._is_subscribed and self._member.identity == NOBODY):
             await self._commit_at_last(max(0.0, until - self._clock.monotonic()))
         await self._all_committed_by(until)
         await self._tell_gone(Kind.LOST if self._member.identity == NOBODY else Kind.REVOKED)

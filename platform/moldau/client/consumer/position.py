@@ -71,6 +71,9 @@ class Position:
     """While it is FAILED: the state before."""
     position: int = -1
     fetch_offset: int = -1
+    began_at: int = -1
+    """The offset at which reading began; -1 before that."""
+    began_at_epoch: int = NO_EPOCH
     epoch: int = NO_EPOCH
     fetch_epoch: int = NO_EPOCH
     leader_epoch: int = NO_EPOCH
@@ -120,12 +123,14 @@ class Position:
         self.position = self.fetch_offset = offset
         self.epoch = self.fetch_epoch = epoch
         self.leader_epoch = NO_EPOCH
+        if self.began_at < 0:
+            self.began_at, self.began_at_epoch = offset, epoch
 
     def forget(self, look_up: Reset) -> None:
         """Drop the position; a new one is looked up as `look_up` says."""
         self._drop()
         self.state = PositionState.UNKNOWN
-        self.position = self.fetch_offset = -1
+        self.position = self.fetch_offset = self.began_at = -1
         self.epoch = self.fetch_epoch = NO_EPOCH
         self.look_up = look_up
 

@@ -16,6 +16,7 @@ from moldau.client.consumer.metrics import ConsumerMetrics, Lag
 from moldau.client.consumer.offsets import FoundOffset, found_or_end, list_offsets
 from moldau.client.consumer.position import Position
 from moldau.client.consumer.positions import Positions
+from moldau.client.consumer.transactional import TransactionalReading
 from moldau.client.group.member import Change
 from moldau.client.group.missing import MissingTopics, unheard_of
 from moldau.client.group.subscription import Interest
@@ -54,6 +55,8 @@ class Reading:
         """Why a subscribed topic can never be read; the next poll raises it."""
         self.is_finished: Callable[[], bool] = lambda: True
         """Whether the user has processed the records at hand."""
+        self.transactional: TransactionalReading | None = None
+        """If set, a producer commits what is read, in its transactions."""
         self._cluster = cluster
         self._missing = missing
         self._given_last: object = None
@@ -88,6 +91,8 @@ class Reading:
     ) -> None:
         """Read these partitions and no others."""
         before = {each.where for each in self.assignment}
+        if self.transactional is not None:
+            self.transactional.on_taken(before.difference(wanted))
         topics = {where.topic for where in wanted} | self.interest.names
         self.assignment.assign(wanted, from_committed=from_committed, ids=ids)
         self.check_topics()

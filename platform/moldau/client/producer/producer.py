@@ -24,7 +24,7 @@ import asyncio
 from collections.abc import Awaitable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack
 from functools import partial
-from typing import Any, Final, Generic, Self, SupportsIndex, Unpack, cast
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, SupportsIndex, TypeVar, Unpack, cast
 
 from moldau.client.group.member import GroupMetadata
 from moldau.client.producer.accumulator import Accumulator, Clocks
@@ -49,6 +49,8 @@ from moldau.client.producer.record import (
 )
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic, OutgoingTopics
+from moldau.client.producer.transaction_block import Transaction, Work
+from moldau.client.producer.transaction_errors import AbortableTransactionError
 from moldau.client.producer.transactions import Transactions, group_of, needed, sending, states_of
 from moldau.client.serdes.contract import SerializerFrom
 from moldau.client.settings import given as common_rows
@@ -76,6 +78,11 @@ from moldau.link.metadata import TopicPartition
 from moldau.metrics import Registry
 from moldau.records import Codec, HeadersGiven, K, Row, V
 from moldau.runtime import Runtime
+
+if TYPE_CHECKING:
+    from moldau.client.consumer.consumer import Consumer
+
+T = TypeVar("T")
 
 _NO_HEADERS: Final[HeadersGiven] = ()
 _IN_A_HURRY: Final = (asyncio.CancelledError, KeyboardInterrupt)
@@ -433,13 +440,15 @@ class Producer(Generic[K, V]):
         if any(map(is_arrow, columns)):
             columns = from_arrow(columns)
         columns.check()
-        many = self._many(len(columns.values))
+        many = BulkSend(
+            len(columns.values), self._topics, self._accumulator, self._sender, self._clock
+        )
         with sending(self._transactions), many.named_in_errors():
             if self._partitioner is not None or self._pipeline.interceptors:
                 await self._send_each(topic, columns, many)
             else:
                 if not self._pipeline.is_empty:
-                    columns = await self._serialized(topic, columns)
+                    columns = await _serialized(self._pipeline, topic, columns)
                 await many.send_columns(await self._topics.of(topic, columns.partitions), columns)
         return Deliveries(many.parts)
 
@@ -456,14 +465,12 @@ class Producer(Generic[K, V]):
         if self._pipeline.interceptors:
             raise ValueError("interceptors look at records, and send_batch has none: use send_many")
         runs = list(map(ColumnRun, buffers_in(columns, self._clock.wall_ms())))
-        many = self._many(sum(map(len, runs)))
+        count = sum(map(len, runs))
+        many = BulkSend(count, self._topics, self._accumulator, self._sender, self._clock)
         with sending(self._transactions), many.named_in_errors():
             topic = self._topics.find(*where) or await self._topics.learn(*where)
             await many.send_runs(topic, self._topics.choose(topic, None, where.partition), runs)
         return Deliveries(many.parts)
-
-    def _many(self, count: int) -> BulkSend:
-        return BulkSend(count, self._topics, self._accumulator, self._sender, self._clock)
 
     async def _send_each(self, topic: str, columns: Columns, many: BulkSend) -> None:
         """Send one by one, for interceptors and partitioners, which need every record. An unknown
@@ -473,15 +480,6 @@ class Producer(Generic[K, V]):
         for stamp, key, value, its_headers, partition in columns.as_lists().each():
             record = ProducerRecord(topic, value, key, its_headers, stamp, partition)
             many.add(await self._send(record, None))
-
-    async def _serialized(self, topic: str, columns: Columns) -> Columns:
-        serialize = partial(self._pipeline.serialize_many, turn=partial(asyncio.sleep, 0))
-        columns = columns.as_lists()
-        values = await serialize(topic, cast("Sequence[Any]", columns.values), is_key=False)
-        keys = columns.keys
-        if keys is not None:
-            keys = await serialize(topic, cast("Sequence[Any]", keys), is_key=True)
-        return columns._replace(values=values, keys=keys)
 
     # Transactions
 
@@ -515,6 +513,35 @@ class Producer(Generic[K, V]):
     async def abort_transaction(self) -> None:
         """Drop the records that are not sent yet, and abort the transaction."""
         await needed(self._transactions, "abort_transaction").abort()
+
+    def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction:
+        """Return a transaction to use in `async with`: committed at the block's end, aborted if the
+        block raises.
+
+        With a consumer the offsets of all that it has returned are committed too, so that each
+        record counts once; after an abort it reads the same records again. The consumer must have
+        a group, and leaves all commits to the transactions. An AbortableTransactionError means that
+        it was aborted, by a rebalance for example: begin the next one.
+        """
+        return Transaction(needed(self._transactions, "transaction"), consumer)
+
+    async def run_transaction(
+        self,
+        work: Work[T],
+        consumer: Consumer[Any, Any] | None = None,
+    ) -> T:
+        """Await `work(transaction)` in a transaction, again after each AbortableTransactionError
+        that may pass, and return its result when one is committed."""
+        failures = 0
+        while True:
+            try:
+                async with self.transaction(consumer) as opened:
+                    return await work(opened)
+            except AbortableTransactionError as error:
+                if not error.may_pass:
+                    raise
+            failures += 1
+            await self._cluster.pause(failures)
 
     # What is going on
 
@@ -657,3 +684,13 @@ def _tell(given: Given, settings: Settings) -> None:
     ruled_out = own_rows.idempotence_ruled_out(settings)
     if ruled_out is not None:
         LOG.info("producer: %s", ruled_out)
+
+
+async def _serialized(pipeline: Pipeline, topic: str, columns: Columns) -> Columns:
+    serialize = partial(pipeline.serialize_many, turn=partial(asyncio.sleep, 0))
+    columns = columns.as_lists()
+    values = await serialize(topic, cast("Sequence[Any]", columns.values), is_key=False)
+    keys = columns.keys
+    if keys is not None:
+        keys = await serialize(topic, cast("Sequence[Any]", keys), is_key=True)
+    return columns._replace(values=values, keys=keys)

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+from moldau.client.producer.refusal import OF_CONTENT
 from moldau.errors.codes import ErrorCode, KafkaError
 
 
@@ -26,6 +27,11 @@ class AbortableTransactionError(TransactionError):
     """The transaction cannot be committed: abort it, and do its work again in the next one."""
 
     @property
+    def may_pass(self) -> bool:
+        """Whether the next transaction may succeed with the same records."""
+        return self.code not in _NEVER_PASSES
+
+    @property
     def retriable(self) -> bool:
         return False
 
@@ -38,6 +44,15 @@ class FatalTransactionError(TransactionError):
         return False
 
 
+_NEVER_PASSES: Final = OF_CONTENT | frozenset(
+    (
+        ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        ErrorCode.GROUP_AUTHORIZATION_FAILED,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.INVALID_GROUP_ID,
+        ErrorCode.OFFSET_METADATA_TOO_LARGE,
+    )
+)
 _ABORT: Final = (
     "the transaction cannot be committed. Call abort_transaction, then do its work again in the "
     "next transaction"

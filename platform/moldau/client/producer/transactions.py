@@ -110,6 +110,11 @@ class Transactions:
                 self._all_left = self._loop.create_future()
             await asyncio.shield(self._all_left)
 
+    @property
+    def may_abort(self) -> bool:
+        """Whether `abort` is possible."""
+        return self._states.may_abort
+
     # The calls
 
     def check_usable(self) -> None:

@@ -97,7 +97,7 @@ if TYPE_CHECKING:
     from moldau.client.sync.consumer import Consumer
     from moldau.client.sync.delivery import Deliveries, Delivery
     from moldau.client.sync.group_member import GroupMember
-    from moldau.client.sync.producer import Producer
+    from moldau.client.sync.producer import Producer, Transaction
     from moldau.client.sync.schema_registry import SchemaRegistry
     from moldau.client.sync.transactions import TransactionAdmin
     from moldau.runtime.loop_thread import WrongThread
@@ -111,6 +111,7 @@ _HOMES = {
     "GroupMember": "moldau.client.sync.group_member",
     "Producer": "moldau.client.sync.producer",
     "SchemaRegistry": "moldau.client.sync.schema_registry",
+    "Transaction": "moldau.client.sync.producer",
     "TransactionAdmin": "moldau.client.sync.transactions",
     "WrongProcess": "moldau.client.sync.client",
     "WrongThread": "moldau.runtime.loop_thread",
@@ -194,6 +195,7 @@ __all__ = [
     "Topic",
     "TopicPartition",
     "Tracing",
+    "Transaction",
     "TransactionAdmin",
     "TransactionDescription",
     "TransactionError",

@@ -18,15 +18,17 @@ one partition keep their order; a program that ends without closing delivers fir
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import suppress
-from typing import Any, Final, Generic, Unpack
+from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
 
 from moldau.client.producer.columns import RecordColumns
 from moldau.client.producer.delivery import Delivery as Place
 from moldau.client.producer.delivery import Sent
 from moldau.client.producer.options import ProducerOptions
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, SendOptions, checked
+from moldau.client.producer.transaction_block import Transaction as AsyncTransaction
+from moldau.client.producer.transaction_errors import AbortableTransactionError
 from moldau.client.serdes.contract import SerializerFrom
 from moldau.client.settings.arguments import PartitionGiven, flag
 from moldau.client.sync.delivery import Deliveries, Delivery
@@ -37,6 +39,10 @@ from moldau.link.lifetime import ClientClosed
 from moldau.records import HeadersGiven, K, V
 from moldau.runtime import Runtime
 
+if TYPE_CHECKING:
+    from moldau.client.sync.consumer import Consumer
+
+T = TypeVar("T")
 Append = Callable[[str, Any, Any, HeadersGiven], Place | None]
 
 _NO_HEADERS: Final[HeadersGiven] = ()
@@ -211,6 +217,61 @@ class Producer(ProducerCalls, Generic[K, V]):
         if the producer has interceptors, which need records.
         """
         return Deliveries(self._call(self._client.send_batch(partition, columns)), self)
+
+    # Transactions
+
+    def transaction(self, consumer: Consumer[Any, Any] | None = None) -> Transaction:
+        """Return a transaction to use in `with`: committed at the block's end, aborted if the block
+        raises.
+
+        With a consumer the offsets of all that it has returned are committed too, so that each
+        record counts once; after an abort it reads the same records again. The consumer must have
+        a group, and leaves all commits to the transactions. An AbortableTransactionError means that
+        it was aborted, by a rebalance for example: begin the next one.
+        """
+        reader = None if consumer is None else consumer._client
+        return Transaction(self._run(lambda: self._client.transaction(reader)), self._call)
+
+    def run_transaction(
+        self,
+        work: Work[T],
+        consumer: Consumer[Any, Any] | None = None,
+    ) -> T:
+        """Call `work(transaction)` in a transaction, again after each AbortableTransactionError
+        that may pass, and return its result when one is committed."""
+        failures = 0
+        while True:
+            try:
+                with self.transaction(consumer) as opened:
+                    return work(opened)
+            except AbortableTransactionError as error:
+                if not error.may_pass:
+                    raise
+            failures += 1
+            self._call(self._client._cluster.pause(failures))
+
+
+Work = Callable[["Transaction"], T]
+"""What is done in a transaction, maybe several times."""
+
+
+class Transaction:
+    """One transaction: `with producer.transaction(consumer):`."""
+
+    def __init__(self, block: AsyncTransaction, call: Callable[[Coroutine[Any, Any, None]], None]):
+        self._block = block
+        self._call = call
+
+    def abort(self) -> None:
+        """Abort at the end of the block, instead of a commit, and read the same records again."""
+        self._block.abort()
+
+    def __enter__(self) -> Self:
+        self._call(self._block.begin())
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        self._call(self._block.__aexit__(kind))
 
 
 def _nothing(topic: str, value: Any, key: Any, headers: HeadersGiven) -> None:

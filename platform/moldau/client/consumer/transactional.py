@@ -1,0 +1,108 @@
+"""A consumer whose offsets are committed by a producer, in its transactions. No IO.
+
+Invariants: what was returned since the last commit is in the next one, or is read again (`rewind`).
+If the group takes a partition away in between, others may read the same records: the transaction
+must not commit. Auto commit is off: it would commit records whose results may be aborted.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import TYPE_CHECKING, Any
+
+from moldau.client.group.member import GroupMetadata
+from moldau.client.settings.arguments import OffsetAndMetadata
+from moldau.client.settings.user_code import LOG
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import TopicPartition
+
+if TYPE_CHECKING:
+    from moldau.client.consumer.consumer import Consumer
+    from moldau.client.consumer.membership import ConsumerGroup
+    from moldau.client.consumer.reading import Reading
+
+
+class TransactionalReading:
+    """How far one consumer has read, and how far its transactions have committed that."""
+
+    def __init__(self, reading: Reading, group: ConsumerGroup) -> None:
+        """Raise KafkaError if records were returned already that auto commit may commit."""
+        self._reading = reading
+        self._group = group
+        self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
+        self._lost = set[TopicPartition]()
+        if group.commits_by_itself and self.uncommitted():
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "the consumer commits by itself, and has returned records before the first "
+                "transaction: make it with enable_auto_commit=False",
+                setting="enable.auto.commit",
+            )
+        group.commits_by_itself = False
+
+    @property
+    def metadata(self) -> GroupMetadata:
+        """The member's identity in its group."""
+        return self._group.metadata
+
+    def on_taken(self, partitions: Collection[TopicPartition]) -> None:
+        """The consumer reads these partitions no more."""
+        self._lost |= self.uncommitted().keys() & partitions
+        for where in partitions:
+            self._committed.pop(where, None)
+
+    def uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return the offsets after all returned records, of partitions where that is news."""
+        return {
+            where: each
+            for where, each in self._reading.consumed().items()
+            if each.offset != self._base(where).offset
+        }
+
+    def _base(self, where: TopicPartition) -> OffsetAndMetadata:
+        """Return the last committed offset, or else where reading began."""
+        found = self._committed.get(where)
+        if found is not None:
+            return found
+        position = self._reading.assignment.require(where)
+        return OffsetAndMetadata(position.began_at, "", position.began_at_epoch)
+
+    def check(self) -> None:
+        """Raise KafkaError if what was returned may be others' by now."""
+        lost = sorted(self._lost)
+        is_out = self._group.has_member and not self._group.member_id
+        if lost or (is_out and self.uncommitted()):
+            raise KafkaError(
+                ErrorCode.ILLEGAL_GENERATION,
+                "the group has given partitions to another member since their records were read",
+                group=self._group.metadata.group_id,
+                partitions=[str(each) for each in lost],
+            )
+
+    def committed(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        """Note offsets that a transaction has committed."""
+        for where, each in offsets.items():
+            if self._reading.assignment.get(where) is not None:
+                self._committed[where] = each
+
+    def rewind(self) -> None:
+        """Read again all that was returned and not committed."""
+        self._lost.clear()
+        for where in self.uncommitted():
+            base = self._base(where)
+            if base.offset >= 0:
+                self._reading.seek(where, base.offset, base.leader_epoch)
+
+
+def in_transactions(consumer: Consumer[Any, Any]) -> TransactionalReading:
+    """Leave the consumer's commits to a producer's transactions, from the first call on."""
+    group = consumer._require_group("commit in a transaction")
+    reading = consumer._reading
+    if reading.transactional is None:
+        reading.transactional = TransactionalReading(reading, group)
+        if not reading.fetcher.is_committed_only:
+            LOG.warning(
+                "consumer: it reads for transactions, and also what others abort: give it "
+                "isolation_level='read_committed'"
+            )
+    return reading.transactional
