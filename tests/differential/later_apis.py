@@ -12,8 +12,5 @@ LATER_APIS: Final = frozenset(
         "DescribeDelegationToken",
         "StreamsGroupHeartbeat",
         "StreamsGroupDescribe",
-        "DescribeShareGroupOffsets",
-        "AlterShareGroupOffsets",
-        "DeleteShareGroupOffsets",
     )
 )

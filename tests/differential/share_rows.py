@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.differential.comparison import ABSENT, Difference, OnPurpose
+from tests.differential.comparison import ABSENT, OUTCOME, Difference, OnPurpose
+from tests.differential.talk import SILENCE
 
 _GROUPS: Final = "Groups"
 
@@ -13,6 +14,12 @@ def _is_unknown_place(difference: Difference) -> bool:
     """A topic whose one partition is unknown by its id or by its number."""
     (partition,) = difference.ours["partitions"]
     return partition["error_code"] in (3, 100)
+
+
+def _is_without_offsets(difference: Difference) -> bool:
+    (group,) = difference.ours["groups"]
+    rows = [each for topic in group["topics"] for each in topic["partitions"]]
+    return [each["start_offset"] for each in rows] == [-1, -1]
 
 
 SHARE_ROWS: Final[tuple[OnPurpose, ...]] = (
@@ -42,5 +49,23 @@ SHARE_ROWS: Final[tuple[OnPurpose, ...]] = (
         paths=("responses",),
         kafka=ABSENT,
         ours=_is_unknown_place,
+    ),
+    OnPurpose(
+        "The start offset of a share partition is stored with the acknowledgement that moves it.",
+        "Kafka stores it with the next one, so that its lag is right and its start old.",
+        _GROUPS,
+        cases=("share_groups/lag", "share_groups/lag of all"),
+        paths=("groups.topics.partitions.start_offset",),
+        kafka=3,
+        ours=4,
+    ),
+    OnPurpose(
+        "Offsets of a partition that does not exist: the answer has -1 for it.",
+        "Kafka fails inside and never answers.",
+        _GROUPS,
+        cases=("share_groups/lag of what is not there",),
+        paths=(OUTCOME,),
+        kafka=SILENCE,
+        ours=_is_without_offsets,
     ),
 )

@@ -8,6 +8,18 @@ from typing import Any
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.share.persister import ShareKey
 from moldau.errors.codes import ErrorCode
+from moldau.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+    AlterShareGroupOffsetsResponse,
+)
+from moldau.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from moldau.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsResponse,
+)
 from moldau.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -331,3 +343,56 @@ async def test_a_group_is_described_and_listed(at: Serving) -> None:
     await beat(at, "a", -1)
     (known, _) = (await at.ask(request, ShareGroupDescribeResponse)).groups
     assert (known.group_state, known.members) == ("Empty", [])
+
+
+async def offsets_of(at: Serving, group: str = GROUP) -> list[tuple[int, int]]:
+    """The start offset and the lag of each partition of the group."""
+    asked = DescribeShareGroupOffsetsRequestGroup(group_id=group, topics=None)
+    request = DescribeShareGroupOffsetsRequest(groups=[asked])
+    answer = await at.ask(request, DescribeShareGroupOffsetsResponse)
+    return [
+        (each.start_offset, each.lag)
+        for topic in answer.groups[0].topics
+        for each in topic.partitions
+    ]
+
+
+@serving()
+async def test_lag_counts_what_is_not_done(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one", b"two", b"three", b"four")
+    await fetch(at, topic_id, "a", 0)
+    assert await offsets_of(at) == [(0, 4)]
+    await acknowledge(at, topic_id, "a", 1, (0, 0, [ACCEPT]), (2, 2, [REJECT]))
+    assert await offsets_of(at) == [(1, 2)]
+
+
+@serving()
+async def test_a_reset_group_reads_again_and_a_deleted_one_begins_anew(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one", b"two")
+    await fetch(at, topic_id, "a", 0)
+    await acknowledge(at, topic_id, "a", 1, (0, 1, [ACCEPT]))
+    row = AlterShareGroupOffsetsRequestPartition(partition_index=0, start_offset=1)
+    alter = AlterShareGroupOffsetsRequest(
+        group_id=GROUP,
+        topics=[AlterShareGroupOffsetsRequestTopic(topic_name="orders", partitions=[row])],
+    )
+    refused = await at.ask(alter, AlterShareGroupOffsetsResponse)
+    assert refused.error_code == ErrorCode.NON_EMPTY_GROUP
+    await fetch(at, topic_id, "a", -1)
+    await beat(at, "a", -1)
+    altered = await at.ask(alter, AlterShareGroupOffsetsResponse)
+    assert (altered.error_code, altered.responses[0].partitions[0].error_code) == (0, 0)
+    assert await offsets_of(at) == [(1, 1)]
+    await joined(at)
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(1, 1, 1)]
+    await fetch(at, topic_id, "a", -1)
+    await beat(at, "a", -1)
+    deleted = await at.ask(DeleteGroupsRequest(groups_names=[GROUP]), DeleteGroupsResponse)
+    assert deleted.results[0].error_code == 0
+    assert await offsets_of(at) == []
+    await joined(at)
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 1, 1)]

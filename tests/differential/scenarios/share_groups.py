@@ -6,6 +6,21 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.ids import ZERO_UUID
+from moldau.protocol.messages.alter_share_group_offsets import (
+    AlterShareGroupOffsetsRequest,
+    AlterShareGroupOffsetsRequestPartition,
+    AlterShareGroupOffsetsRequestTopic,
+)
+from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
+from moldau.protocol.messages.delete_share_group_offsets import (
+    DeleteShareGroupOffsetsRequest,
+    DeleteShareGroupOffsetsRequestTopic,
+)
+from moldau.protocol.messages.describe_share_group_offsets import (
+    DescribeShareGroupOffsetsRequest,
+    DescribeShareGroupOffsetsRequestGroup,
+    DescribeShareGroupOffsetsRequestTopic,
+)
 from moldau.protocol.messages.find_coordinator import (
     FindCoordinatorRequest,
     FindCoordinatorResponse,
@@ -34,7 +49,7 @@ from moldau.protocol.messages.share_group_heartbeat import (
 )
 from tests.differential.group_requests import coordinated
 from tests.differential.requests import batch, new_settings
-from tests.differential.talk import Talk
+from tests.differential.talk import Talk, versions
 
 SETTINGS = {
     "group.coordinator.rebalance.protocols": "classic,consumer,share",
@@ -156,6 +171,76 @@ async def scenario(talk: Talk) -> None:
     await loaded(talk, topic_id)
     await records(talk, topic_id)
     await refusals(talk, topic_id)
+    await offsets(talk)
+
+
+async def offsets(talk: Talk) -> None:
+    """Where groups stand, and how that is changed."""
+    every = versions(DescribeShareGroupOffsetsRequest)
+    await talk.ask("offsets while it has members", alter(GROUP, ("t", 0, 3)))
+    await talk.ask("delete offsets while it has members", delete(GROUP, "t"))
+    await talk.ask("lag", describe_offsets((GROUP, {"t": [0, 1]})), every)
+    await talk.ask("lag of all", describe_offsets((GROUP, None)), 1)
+    missing = {"none": [0], "t": [9]}
+    await talk.ask("lag of what is not there", describe_offsets((GROUP, missing)), 1)
+    await talk.ask("lag of an unknown group", describe_offsets(("nobody", {"t": [0]})), 1)
+    await talk.ask("all of an unknown group", describe_offsets(("nobody", None)), 1)
+    await talk.ask("alter a group that is not there", alter("fresh", ("t", 0, 5)))
+    await talk.ask("where it stands", describe_offsets(("fresh", {"t": [0]})), 1)
+    await talk.ask("alter without a group", alter("", ("t", 0, 5)))
+    await talk.ask("alter what is not there", alter("fresh", ("none", 0, 5), ("t", 7, 5)))
+    await talk.ask("alter again", alter("fresh", ("t", 0, 2)))
+    await talk.ask("where it stands then", describe_offsets(("fresh", {"t": [0]})), 1)
+    await talk.ask("delete offsets without a group", delete("", "t"))
+    await talk.ask("delete offsets of an unknown group", delete("nobody", "t"))
+    await talk.ask("delete offsets that are not there", delete("fresh", "none"))
+    await talk.ask("delete offsets", delete("fresh", "t"))
+    await talk.ask("where it stands after that", describe_offsets(("fresh", {"t": [0]})), 1)
+    await talk.ask("delete groups", DeleteGroupsRequest(groups_names=["fresh"]), 2)
+    await talk.ask("delete a group with members", DeleteGroupsRequest(groups_names=[GROUP]), 2)
+
+
+def describe_offsets(
+    *groups: tuple[str, dict[str, list[int]] | None],
+) -> DescribeShareGroupOffsetsRequest:
+    return DescribeShareGroupOffsetsRequest(
+        groups=[
+            DescribeShareGroupOffsetsRequestGroup(
+                group_id=group,
+                topics=None
+                if topics is None
+                else [
+                    DescribeShareGroupOffsetsRequestTopic(topic_name=name, partitions=partitions)
+                    for name, partitions in topics.items()
+                ],
+            )
+            for group, topics in groups
+        ]
+    )
+
+
+def alter(group: str, *places: tuple[str, int, int]) -> AlterShareGroupOffsetsRequest:
+    return AlterShareGroupOffsetsRequest(
+        group_id=group,
+        topics=[
+            AlterShareGroupOffsetsRequestTopic(
+                topic_name=name,
+                partitions=[
+                    AlterShareGroupOffsetsRequestPartition(
+                        partition_index=index, start_offset=start
+                    )
+                ],
+            )
+            for name, index, start in places
+        ],
+    )
+
+
+def delete(group: str, *topics: str) -> DeleteShareGroupOffsetsRequest:
+    return DeleteShareGroupOffsetsRequest(
+        group_id=group,
+        topics=[DeleteShareGroupOffsetsRequestTopic(topic_name=name) for name in topics],
+    )
 
 
 async def members(talk: Talk) -> None:

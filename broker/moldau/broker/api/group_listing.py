@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_GROUP
 from moldau.broker.api.group_membership import serves_consumer_groups
+from moldau.broker.api.share_offsets import delete_states_of_group
 from moldau.broker.api.together import Together
 from moldau.broker.coordinator.group.commits import delete_group
 from moldau.broker.coordinator.outcome import answered
@@ -30,7 +31,7 @@ from moldau.protocol.messages.list_groups import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.api.node import Node
+    from moldau.broker.api.node import Node, OnAnswer
     from moldau.broker.api.request import ApiRequest
     from moldau.broker.coordinator.group.contract import Group
     from moldau.broker.coordinator.group.groups import Groups
@@ -196,7 +197,19 @@ def serve_delete_groups(node: Node, request: ApiRequest) -> None:
                 (found,) = cast(DeleteGroupsResponse, response).results
                 together.put(number, found)
 
-        node.groups.submit(group_id, _delete(group_id, answer), answer, "DeleteGroups")
+        delete_states_of_group(node, group_id, _then_delete(node, group_id, answer))
+
+
+def _then_delete(node: Node, group_id: str, answer: OnAnswer) -> OnAnswer:
+    """Delete the group when its states are deleted."""
+
+    def go_on(response: Response | KafkaError) -> None:
+        if isinstance(response, KafkaError):
+            answer(response)
+        else:
+            node.groups.submit(group_id, _delete(group_id, answer), answer, "DeleteGroups")
+
+    return go_on
 
 
 def _delete(group_id: str, ticket: Ticket) -> Callable[[Groups, int], Outcome]:

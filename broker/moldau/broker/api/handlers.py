@@ -36,6 +36,7 @@ from moldau.broker.api import (
     share_acknowledge,
     share_fetch,
     share_group,
+    share_offsets,
     share_state,
     topic_partitions,
     topics,
@@ -212,4 +213,7 @@ APIS: Final[Mapping[int, Api]] = {
     85: _of_share_states(share_state.WRITE),
     86: _of_share_states(share_state.DELETE),
     87: _of_share_states(share_state.SUMMARIZE),
+    90: Api(share_offsets.serve_describe, GROUP, DESCRIBE, also=_TO_TOPICS),
+    91: Api(share_offsets.serve_alter, GROUP, READ, also=(Right(TOPIC, READ),)),
+    92: Api(share_offsets.serve_delete, GROUP, DELETE, also=(Right(TOPIC, READ),)),
 }

@@ -72,6 +72,24 @@ def begin(
     return record, InitializeStates(state.group_id, epoch, wanted)
 
 
+def initializing(state: State, wanted: Partitions) -> LogRecord:
+    """Return the record that states are about to begin anew."""
+    return _record(
+        state, union(state.initializing, wanted), state.initialized, state.deleting - set(wanted)
+    )
+
+
+def forgetting(state: State, topic_ids: frozenset[Uuid]) -> LogRecord:
+    """Return the record that topics have no states any more."""
+
+    def left(partitions: Partitions) -> Partitions:
+        return {each: held for each, held in partitions.items() if each not in topic_ids}
+
+    return _record(
+        state, left(state.initializing), left(state.initialized), state.deleting - topic_ids
+    )
+
+
 def on_initialized(groups: Groups, group_id: str, done: Partitions) -> Outcome:
     """Note the states that are set up."""
     state = _state_of(groups, group_id)

@@ -1,0 +1,67 @@
+"""Kafka's own share consumer and its tool for share groups, against our broker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import pytest
+
+from tests.conformance.broker import MoldauBroker
+from tests.conformance.filled import COUNT, TOPIC, fill
+from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
+from tests.peers.kafka_broker import run_tool
+
+pytestmark = pytest.mark.real
+
+CONSUMER: Final = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
+SHARE_GROUPS: Final = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"
+CONFIGS: Final = "kafka.admin.ConfigCommand"
+DUMP: Final = "org.apache.kafka.tools.DumpLogSegments"
+HALF: Final = COUNT // 2
+
+
+@pytest.fixture(scope="module")
+def kafka() -> ApacheKafka:
+    return fetch_or_skip()
+
+
+def test_java_reads_a_queue_and_sees_where_it_stands(kafka: ApacheKafka, tmp_path: Path) -> None:
+    with MoldauBroker(tmp_path) as ours:
+        bootstrap = ("--bootstrap-server", ours.bootstrap_servers)
+
+        def consume(count: int) -> list[int]:
+            said = run_tool(
+                kafka,
+                CONSUMER,
+                *(*bootstrap, "--topic", TOPIC, "--group", "mailer"),
+                *("--max-messages", str(count), "--timeout-ms", "60000"),
+            )
+            return [int(word) for word in said.split()]
+
+        def groups(*arguments: str) -> list[list[str]]:
+            said = run_tool(kafka, SHARE_GROUPS, *bootstrap, *arguments)
+            return [line.split() for line in said.splitlines() if line.strip()]
+
+        fill(ours.bootstrap_servers)
+        earliest = ("--entity-type", "groups", "--entity-name", "mailer")
+        setting = ("--add-config", "share.auto.offset.reset=earliest")
+        run_tool(kafka, CONFIGS, *bootstrap, "--alter", *earliest, *setting)
+        first = consume(HALF)
+        rest = consume(COUNT - HALF)
+        assert sorted((*first, *rest)) == list(range(COUNT)), "each record once"
+
+        assert groups("--list") == [["mailer"]]
+        rows = groups("--describe", "--group", "mailer")
+        head = rows[0]
+        lag = [row[head.index("LAG")] for row in rows[1:]]
+        assert set(lag) == {"0"}
+        reset = ("--reset-offsets", "--group", "mailer", "--topic", TOPIC, "--to-earliest")
+        groups(*reset, "--execute")
+        assert sorted(consume(COUNT)) == list(range(COUNT))
+        groups("--delete", "--group", "mailer")
+        assert groups("--list") == []
+        assert sorted(consume(1)), "a group of that name begins anew"
+    logs = [str(path) for path in ours.data.glob("__share_group_state-*/*.log")]
+    told = run_tool(kafka, DUMP, "--share-group-state-decoder", "--files", ",".join(logs))
+    assert '"groupId":"mailer"' in told
