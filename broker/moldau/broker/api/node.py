@@ -109,6 +109,8 @@ class Node:
     topics_in_creation: set[str] = field(init=False, default_factory=set)
     """Topics that a Metadata request asked the controller to create. While it has not answered, no
     second request is sent for them."""
+    unconfirmed_bytes: int = field(init=False, default=0)
+    """The bytes of batches that wait until the coordinator of their transaction has answered."""
     producer_ids: ProducerIdBlocks = field(init=False)
     fetch_sessions: FetchSessions = field(init=False)
     coordinators: Coordinators = field(init=False)

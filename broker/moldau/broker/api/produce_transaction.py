@@ -10,6 +10,8 @@ Invariants:
 - The first records of a producer in a partition, by a client of version 2, begin with sequence 0.
   Of two requests that a client sends at once, the later one can be confirmed first.
 - A partition is asked about once for the start of a transaction, not for each batch.
+- The batches that wait for an answer are copies, and take at most UNCONFIRMED_BYTES_MAX in all, or
+  one request. What is beyond is refused with an error after which clients send it again.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
     from moldau.protocol.messages.produce import ProduceRequest
 
+UNCONFIRMED_BYTES_MAX: Final = 64 << 20
 _CODEC_AT: Final = 22
 _TOPIC_IDS_SINCE: Final = 13
 _BUMPS_SINCE: Final = 12
@@ -93,20 +96,34 @@ def confirm(
         return
     transactional_id = message.transactional_id
     assert transactional_id is not None
+    size_bytes = sum(
+        len(data.records or b"") for topic in message.topic_data for data in topic.partition_data
+    )
+    if node.unconfirmed_bytes and node.unconfirmed_bytes + size_bytes > UNCONFIRMED_BYTES_MAX:
+        on_done(Confirmed(dict.fromkeys(seen, ErrorCode.COORDINATOR_NOT_AVAILABLE), seen))
+        return
     joining = Joining(transactional_id, producer, frozenset(seen), client_version)
-    is_answered = False
+    is_answered, held_bytes = False, 0
 
     def on_codes(codes: Codes) -> None:
         nonlocal is_answered
         is_answered = True
+        node.unconfirmed_bytes -= held_bytes
         on_done(Confirmed(codes, seen))
 
     ask_coordinator(node, joining, on_codes, verify_only=version < _BUMPS_SINCE)
     if not is_answered:
-        for topic in message.topic_data:
-            for data in topic.partition_data:
-                if data.records is not None:
-                    data.records = bytearray(data.records)
+        held_bytes = size_bytes
+        node.unconfirmed_bytes += held_bytes
+        _copy_batches(message)
+
+
+def _copy_batches(message: ProduceRequest) -> None:
+    """Keep the batches beyond this call: they are views of the connection's buffer."""
+    for topic in message.topic_data:
+        for data in topic.partition_data:
+            if data.records is not None:
+                data.records = bytearray(data.records)
 
 
 def _partition(node: Node, version: int, topic: Any, index: int) -> Partition | None:
