@@ -432,10 +432,20 @@ def _tls(installed: Installed) -> None:
     installed.run(_TLS)
 
 
+def _console(installed: Installed) -> None:
+    """The command is there; without the extra it says what to install."""
+    told = installed.run(
+        "import jinja2, starlette, uvicorn; from moldau.console.command import check_installed; "
+        "check_installed(); import moldau.console.application; print('ready')"
+    )
+    assert "ready" in told
+
+
 EXAMPLES: Final[dict[str, Example]] = {
     "arrow": _arrow,
     "avro": _avro,
     "columns": _columns,
+    "console": _console,
     "delta": _delta,
     "duckdb": _duckdb,
     "fsspec": _fsspec,

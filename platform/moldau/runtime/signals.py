@@ -33,6 +33,11 @@ _KILLED: Final = 137
 _SIGNALS: Final = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
 
 
+async def forever() -> None:
+    """Wait until the task is cancelled."""
+    await asyncio.get_running_loop().create_future()
+
+
 async def until_signal(work: Coroutine[Any, Any, None]) -> str | None:
     """Run `work` to its end, or until the first signal, which cancels it; it then ends in its own
     time. Return the signal's name, or None. Call it on the main thread's loop."""

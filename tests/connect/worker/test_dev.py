@@ -11,18 +11,18 @@ pytestmark = pytest.mark.real
 
 
 def test_broker_and_worker_come_up_together_and_end_in_order() -> None:
-    words = ["dev", "--port", "0", "--listen", "127.0.0.1:0"]
+    words = ["dev", "--port", "0", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"]
     main = "from moldau.cli import main; exit(main())"
     with subprocess.Popen(  # noqa: S603 - our own command
         [sys.executable, "-c", main, *words], stdout=subprocess.PIPE, text=True
     ) as process:
         try:
             assert process.stdout is not None
-            lines = [process.stdout.readline().split() for _ in range(5)]
+            lines = [process.stdout.readline().split() for _ in range(6)]
             process.terminate()
             assert process.wait(60) == 0
         finally:
             process.kill()
 
     assert lines[0] == ["moldau", "dev", "is", "up"]
-    assert [line[0] for line in lines[1:3]] == ["bootstrap", "rest"]
+    assert [line[0] for line in lines[1:4]] == ["bootstrap", "rest", "console"]

@@ -54,7 +54,18 @@ def moldau(*words: str, url: str) -> str:
 @contextmanager
 def dev() -> Iterator[dict[str, str]]:
     """`moldau dev` in this folder: what it says of itself."""
-    words = [sys.executable, "-c", _MAIN, "dev", "--port", "0", "--listen", "127.0.0.1:0"]
+    words = [
+        sys.executable,
+        "-c",
+        _MAIN,
+        "dev",
+        "--port",
+        "0",
+        "--listen",
+        "127.0.0.1:0",
+        "--console",
+        "127.0.0.1:0",
+    ]
     with subprocess.Popen(words, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - ours
         try:
             assert process.stdout is not None

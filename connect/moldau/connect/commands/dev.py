@@ -1,4 +1,4 @@
-"""`moldau dev`: a broker and a Connect worker in one process, for experiments.
+"""`moldau dev`: a broker, a Connect worker and the console in one process, for experiments.
 
 The broker is a plugin of the group `moldau.embedded_brokers`, as in tests. With `--dir` its data
 are kept; without, they are deleted at the end.
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 BROKER: Final = 9092
 REST: Final = 8083
+CONSOLE: Final = 8080
 FLUSH_INTERVAL_MS: Final = "5000"
 """A worker commits offsets once a minute. Here lag and offsets should be visible sooner."""
 
@@ -24,7 +25,7 @@ FLUSH_INTERVAL_MS: Final = "5000"
 class DevCommand:
     """The command `moldau dev`. It imports nothing before it runs."""
 
-    summary = "Run a broker and a Connect worker together, for trying things out."
+    summary = "Run a broker, a Connect worker and the console together, to try things out."
 
     def configure(self, parser: ArgumentParser, /) -> None:
         parser.add_argument("--dir", metavar="DIR", help="keep the broker's data here")
@@ -35,30 +36,43 @@ class DevCommand:
             metavar="HOST:PORT",
             help=f"the worker's REST API; default: 127.0.0.1:{REST}",
         )
+        parser.add_argument(
+            "--console",
+            default=f"127.0.0.1:{CONSOLE}",
+            metavar="HOST:PORT",
+            help=f"the console's pages; default: 127.0.0.1:{CONSOLE}",
+        )
         parser.add_argument("--log-level", default="warn", help="default: warn")
         parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         from moldau.connect.commands.worker import parse_address
+        from moldau.console.command import check_installed
         from moldau.runtime.real import run
 
-        listen = parse_address(arguments.listen)
+        check_installed()
+        listen, console = parse_address(arguments.listen), parse_address(arguments.console)
 
         async def main(runtime: Runtime) -> None:
             from moldau.runtime.signals import until_signal
 
-            await until_signal(_serve(runtime, listen, arguments, context))
+            await until_signal(_serve(runtime, listen, console, arguments, context))
 
         run(main, node="dev")
         return Exit.DONE
 
 
 async def _serve(
-    runtime: Runtime, listen: tuple[str, int], arguments: Namespace, context: Context
+    runtime: Runtime,
+    listen: tuple[str, int],
+    console: tuple[str, int],
+    arguments: Namespace,
+    context: Context,
 ) -> None:
     from moldau.connect.commands.worker import absolute, make_loggers
     from moldau.connect.herder.shell import forever
     from moldau.connect.server import ConnectWorker, Place
+    from moldau.console.server import served
     from moldau.testing import EmbeddedBroker
 
     directory = None if arguments.dir is None else absolute(arguments.dir)
@@ -71,16 +85,19 @@ async def _serve(
         worker = ConnectWorker(runtime, settings, Place(listen), loggers)
         try:
             await worker.start()
-            with suppress(BrokenPipeError):
-                context.out.write(
-                    "moldau dev is up\n"
-                    f"  bootstrap  {broker.bootstrap_servers}\n"
-                    f"  rest       http://{worker.herder.worker_id}\n"
-                    "Try: moldau connect status\n"
-                    "Ctrl-C stops it.\n"
-                )
-                context.out.flush()
-            await forever()
+            shown = {"bootstrap.servers": broker.bootstrap_servers}
+            async with served(runtime, shown, console) as address:
+                with suppress(BrokenPipeError):
+                    context.out.write(
+                        "moldau dev is up\n"
+                        f"  bootstrap  {broker.bootstrap_servers}\n"
+                        f"  rest       http://{worker.herder.worker_id}\n"
+                        f"  console    {address}\n"
+                        "Try: moldau connect status\n"
+                        "Ctrl-C stops it.\n"
+                    )
+                    context.out.flush()
+                await forever()
         finally:
             await worker.aclose()
 

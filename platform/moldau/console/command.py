@@ -1,0 +1,88 @@
+"""`moldau console`: the pages of a cluster in a browser."""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands.cluster_connection import add_connection_arguments
+
+if TYPE_CHECKING:
+    from moldau.runtime import Runtime
+
+LISTEN: Final = "127.0.0.1:8080"
+_LOCAL: Final = frozenset(("127.0.0.1", "localhost", "::1"))
+
+
+class ConsoleCommand:
+    """The command `moldau console`. It imports nothing of the console before it runs."""
+
+    summary = "Show a cluster in the browser: topics, messages, groups. Any Kafka will do."
+
+    def configure(self, parser: ArgumentParser, /) -> None:
+        add_connection_arguments(parser)
+        parser.add_argument(
+            "--listen",
+            default=LISTEN,
+            metavar="HOST:PORT",
+            help=f"where the pages are served; default: {LISTEN}",
+        )
+
+    def run(self, arguments: Namespace, context: Context, /) -> int:
+        from moldau.cli.commands.cluster_connection import client_settings
+        from moldau.runtime.real import run
+
+        check_installed()
+        host, port = parse_address(arguments.listen)
+        settings = client_settings(arguments, context)
+        if host not in _LOCAL:
+            context.err.write(
+                f"moldau: the console has no login: {host}:{port} lets every visitor change the "
+                "cluster\n"
+            )
+
+        async def main(runtime: Runtime) -> None:
+            from moldau.runtime.signals import until_signal
+
+            await until_signal(_serve(runtime, dict(settings), (host, port), context))
+
+        run(main, node="console")
+        return Exit.DONE
+
+
+async def _serve(
+    runtime: Runtime, settings: dict[str, str], listen: tuple[str, int], context: Context
+) -> None:
+    from moldau.console.server import served
+    from moldau.runtime.signals import forever
+
+    async with served(runtime, settings, listen) as address:
+        with suppress(BrokenPipeError):
+            context.out.write(f"moldau console is up at {address}\nCtrl-C stops it.\n")
+            context.out.flush()
+        await forever()
+
+
+def check_installed() -> None:
+    """Raise ConfigError if a package of the extra `console` is missing."""
+    from importlib.util import find_spec
+
+    from moldau.errors import ConfigError
+    from moldau.plugins.extras import install_command
+
+    for name in ("jinja2", "starlette", "uvicorn"):
+        if find_spec(name) is None:
+            raise ConfigError(f"the console needs {name}: {install_command('console')}")
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Return host and port of HOST:PORT. Raise UsageError."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"--listen takes HOST:PORT, not {text!r}")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+command = ConsoleCommand()

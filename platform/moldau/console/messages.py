@@ -1,0 +1,185 @@
+"""Reads the messages that a page shows: a part of a topic, oldest or newest first, or its tail.
+
+Invariant: a request reads at most SCANNED_MAX records and for SCAN_S at most, so that a filter that
+matches nothing ends, and says how far it came.
+"""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from moldau.client import Consumer
+from moldau.console.connection import Connection
+from moldau.console.rendering import BadForm
+from moldau.console.texts import text_of
+from moldau.link.metadata import TopicPartition
+from moldau.runtime import Clock
+
+SHOWN: Final = 50
+SCANNED_MAX: Final = 20_000
+SCAN_S: Final = 3.0
+_POLL_S: Final = 0.5
+FROMS: Final = ("newest", "oldest", "offset", "time")
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    """A record as text."""
+
+    partition: int
+    offset: int
+    timestamp_ms: int
+    key: str
+    value: str
+    headers: tuple[tuple[str, str], ...]
+    size_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """The fields of the form above the messages."""
+
+    start: str = "newest"
+    at: str = ""
+    partition: str = ""
+    text: str = ""
+
+    @classmethod
+    def of(cls, query: Mapping[str, str]) -> Wanted:
+        """Return what a request asks for. Raise BadForm."""
+        start = query.get("from", "newest")
+        if start not in FROMS:
+            raise BadForm(f"from: {', '.join(FROMS)}")
+        at, partition = query.get("at", "").strip(), query.get("partition", "").strip()
+        if start == "offset" and not at.isdecimal():
+            raise BadForm("offset: give a whole number")
+        if start == "time" and not at:
+            raise BadForm("time: give one such as -1h or 2026-11-20T12:00:00Z")
+        if partition and not partition.isdecimal():
+            raise BadForm("partition: give a number, or none for all")
+        return cls(start, at, partition, query.get("text", ""))
+
+    def matches(self, message: Message) -> bool:
+        """Whether the text stands in the key or the value."""
+        return self.text in message.value or self.text in message.key
+
+
+@dataclass(slots=True)
+class Found:
+    """The messages, and how much was read for them."""
+
+    messages: list[Message] = field(default_factory=list)
+    scanned: int = 0
+    is_cut: bool = False
+    """Whether reading stopped at the limit before the end of the part."""
+
+
+async def read(
+    connection: Connection, clock: Clock, topic: str, indexes: Iterable[int], wanted: Wanted
+) -> Found:
+    """Return the messages that a page shows, in the order in which it shows them."""
+    places = [TopicPartition(topic, index) for index in chosen(indexes, wanted.partition)]
+    async with connection.consumer() as consumer:
+        consumer.assign(places)
+        ends = await consumer.end_offsets(places)
+        begins = await consumer.beginning_offsets(places)
+        await _seek(consumer, wanted, begins, ends)
+        found = await _scan(consumer, clock, wanted, ends)
+    is_newest = wanted.start == "newest"
+    found.messages.sort(key=lambda each: (each.timestamp_ms, each.offset), reverse=is_newest)
+    del found.messages[SHOWN:]
+    return found
+
+
+def chosen(indexes: Iterable[int], partition: str) -> list[int]:
+    """Return the partitions to read. Raise BadForm if there is no such one."""
+    known = list(indexes)
+    if not partition:
+        return known
+    if int(partition) not in known:
+        raise BadForm(f"partition: the topic has {len(known)}, from 0 to {len(known) - 1}")
+    return [int(partition)]
+
+
+async def _seek(
+    consumer: Consumer[bytes, bytes],
+    wanted: Wanted,
+    begins: Mapping[TopicPartition, int],
+    ends: Mapping[TopicPartition, int],
+) -> None:
+    if wanted.start == "time":
+        try:
+            await consumer.seek_to_time(wanted.at, list(ends))
+        except ValueError as error:
+            raise BadForm(f"time: {error}") from error
+        return
+    back = SHOWN if not wanted.text else SCANNED_MAX // max(1, len(ends))
+    for place, end in ends.items():
+        begin = begins[place]
+        if wanted.start == "newest":
+            begin = max(begin, end - back)
+        elif wanted.start == "offset":
+            begin = min(max(begin, int(wanted.at)), end)
+        consumer.seek(place, begin)
+
+
+async def _scan(
+    consumer: Consumer[bytes, bytes],
+    clock: Clock,
+    wanted: Wanted,
+    ends: Mapping[TopicPartition, int],
+) -> Found:
+    found, until = Found(), clock.monotonic() + SCAN_S
+    while True:
+        left = [p for p, end in ends.items() if (consumer.position(p) or 0) < end]
+        if not left:
+            return found
+        is_full = wanted.start != "newest" and len(found.messages) >= SHOWN
+        if is_full:
+            return found
+        if found.scanned >= SCANNED_MAX or clock.monotonic() > until:
+            found.is_cut = True
+            return found
+        for message in await _polled(consumer, _POLL_S, left):
+            found.scanned += 1
+            end = ends[TopicPartition(left[0].topic, message.partition)]
+            if message.offset < end and wanted.matches(message):
+                found.messages.append(message)
+
+
+async def tail(
+    connection: Connection, topic: str, indexes: Iterable[int], wanted: Wanted
+) -> AsyncIterator[list[Message]]:
+    """Yield new messages as they come, and an empty list at least twice a second."""
+    places = [TopicPartition(topic, index) for index in chosen(indexes, wanted.partition)]
+    async with connection.consumer() as consumer:
+        consumer.assign(places)
+        for place, end in (await consumer.end_offsets(places)).items():
+            consumer.seek(place, end)
+        yield []
+        while True:
+            came = await _polled(consumer, _POLL_S, None)
+            yield [each for each in came if wanted.matches(each)]
+
+
+async def _polled(
+    consumer: Consumer[bytes, bytes], seconds: float, places: list[TopicPartition] | None
+) -> list[Message]:
+    found = []
+    for part in await consumer.poll(seconds, max_records=500, partitions=places):
+        for each in part.records:
+            key, value = each.key, each.value
+            found.append(
+                Message(
+                    partition=part.partition,
+                    offset=each.offset,
+                    timestamp_ms=each.timestamp,
+                    key=text_of(key),
+                    value=text_of(value),
+                    headers=tuple((name, text_of(data)) for name, data in each.headers),
+                    size_bytes=len(key or b"") + len(value or b""),
+                )
+            )
+    return found

@@ -1,0 +1,297 @@
+"""The pages of the console: each reads a request, asks the cluster, and renders a template."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import AsyncIterator
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import RedirectResponse, Response, StreamingResponse
+
+from moldau.client import Admin, NewTopic
+from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
+from moldau.client.admin.progress import GroupProgress
+from moldau.client.consumer.offsets import EARLIEST, LATEST
+from moldau.console.connection import Connection
+from moldau.console.messages import FROMS, Wanted, read, tail
+from moldau.console.offsets import WAYS, Ends, Move, planned
+from moldau.console.paging import paged
+from moldau.console.rendering import BadForm, Renderer, form_of
+from moldau.console.texts import indented, moment
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import Topic, TopicPartition
+from moldau.runtime import Clock
+
+_SEE_OTHER: Final = 303
+
+
+def see(path: str) -> Response:
+    """Send the browser to a page after a change."""
+    return RedirectResponse(path, _SEE_OTHER)
+
+
+def topic_path(name: str, part: str = "") -> str:
+    """Return the address of a topic's page."""
+    return f"/topics/{quote(name, safe='')}{part}"
+
+
+class Pages:
+    """The endpoints of one console."""
+
+    def __init__(self, connection: Connection, renderer: Renderer, clock: Clock) -> None:
+        self._connection = connection
+        self._renderer = renderer
+        self._clock = clock
+
+    # The cluster.
+
+    async def cluster(self, request: Request) -> Response:
+        """Brokers and the metadata quorum."""
+        admin = await self._connection.admin()
+        described = await admin.describe_cluster()
+        topics = await self._connection.topics()
+        partitions = [each for topic in topics for each in topic.partitions]
+        try:
+            quorum = await admin.describe_quorum()
+        except KafkaError:
+            quorum = None  # an old Kafka, or one without rights for it
+        counts = {
+            "brokers": len(described.brokers),
+            "topics": len(topics),
+            "partitions": len(partitions),
+            "leaderless": sum(each.leader < 0 for each in partitions),
+            "under": sum(len(each.isr) < len(each.replicas) for each in partitions),
+        }
+        led: dict[int, int] = {}
+        for each in partitions:
+            led[each.leader] = led.get(each.leader, 0) + 1
+        return self._renderer.page(
+            request, "cluster.html", described=described, quorum=quorum, counts=counts, led=led
+        )
+
+    # Topics.
+
+    async def topics(self, request: Request) -> Response:
+        """A page of the topics whose names contain a text."""
+        query = request.query_params
+        text, internal = query.get("q", "").strip(), query.get("internal") == "1"
+        found = [
+            each
+            for each in await self._connection.topics()
+            if text.lower() in each.name.lower() and (internal or not each.is_internal)
+        ]
+        part = paged(found, query.get("page"))
+        is_part = request.headers.get("hx-target") == "found"
+        name = "topics_found.html" if is_part else "topics.html"
+        return self._renderer.page(request, name, part=part, text=text, internal=internal)
+
+    async def create_topic(self, request: Request) -> Response:
+        """Create a topic, and show it."""
+        form = await form_of(request)
+        name = form.get("name", "").strip()
+        counts = {}
+        for field in ("partitions", "replicas"):
+            given = form.get(field, "").strip()
+            if given and (not given.isdecimal() or not 0 < int(given) < 100_000):
+                raise BadForm(f"{field}: give a whole number from 1, or none for the default")
+            counts[field] = int(given) if given else -1
+        if not name:
+            raise BadForm("name: give the topic a name")
+        admin = await self._connection.admin()
+        await admin.create_topic(NewTopic(name, counts["partitions"], counts["replicas"]))
+        self._connection.forget_topics()
+        return see(topic_path(name))
+
+    async def topic(self, request: Request) -> Response:
+        """Partitions, replicas and offsets of one topic."""
+        topic = await self._topic(request)
+        admin = await self._connection.admin()
+        part = paged(topic.partitions, request.query_params.get("page"))
+        led = [TopicPartition(topic.name, each.index) for each in part.rows if each.leader >= 0]
+        begins = await admin.list_offsets(dict.fromkeys(led, EARLIEST)) if led else {}
+        ends = await admin.list_offsets(dict.fromkeys(led, LATEST)) if led else {}
+        rows = []
+        for each in part.rows:
+            where = TopicPartition(topic.name, each.index)
+            begin, end = _offset(begins, where), _offset(ends, where)
+            rows.append((each, begin, end))
+        return self._renderer.page(request, "topic.html", topic=topic, part=part, rows=rows)
+
+    async def settings(self, request: Request) -> Response:
+        """The settings of a topic with what they mean."""
+        topic = await self._topic(request)
+        admin = await self._connection.admin()
+        entries = await admin.describe_configs(_resource(topic.name), documentation=True)
+        entries.sort(key=lambda each: (each.source is not ConfigSource.TOPIC, each.name))
+        return self._renderer.page(
+            request, "settings.html", topic=topic, entries=entries, own=ConfigSource.TOPIC
+        )
+
+    async def change_setting(self, request: Request) -> Response:
+        """Set one setting of a topic, or return it to its default."""
+        topic = await self._topic(request)
+        form = await form_of(request)
+        name = form.get("name", "")
+        admin = await self._connection.admin()
+        if form.get("unset"):
+            await admin.alter_configs(_resource(topic.name), unset=[name])
+        else:
+            await admin.alter_configs(
+                _resource(topic.name), set_to={name: form.get("value", "").strip()}
+            )
+        return see(f"{topic_path(topic.name, '/settings')}#{quote(name)}")
+
+    async def messages(self, request: Request) -> Response:
+        """Messages of a topic from some point."""
+        topic = await self._topic(request)
+        wanted = Wanted.of(request.query_params)
+        indexes = [each.index for each in topic.partitions]
+        found = await read(self._connection, self._clock, topic.name, indexes, wanted)
+        is_part = request.headers.get("hx-target") == "found"
+        return self._renderer.page(
+            request,
+            "messages_found.html" if is_part else "messages.html",
+            topic=topic,
+            found=found,
+            wanted=wanted,
+            froms=FROMS,
+            query=request.url.query,
+        )
+
+    async def tail(self, request: Request) -> Response:
+        """New messages as server-sent events, until the browser leaves."""
+        topic = await self._topic(request)
+        wanted = Wanted.of({**request.query_params, "from": "newest"})
+        indexes = [each.index for each in topic.partitions]
+
+        async def events() -> AsyncIterator[str]:
+            yield "retry: 2000\n\n"
+            async for messages in tail(self._connection, topic.name, indexes, wanted):
+                if await request.is_disconnected():
+                    return
+                for each in messages:
+                    row = {
+                        "partition": each.partition,
+                        "offset": str(each.offset),
+                        "time": moment(each.timestamp_ms),
+                        "key": each.key,
+                        "value": indented(each.value),
+                    }
+                    yield f"data: {json.dumps(row)}\n\n"
+                if not messages:
+                    yield ": alive\n\n"
+
+        headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
+        return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
+
+    async def produce(self, request: Request) -> Response:
+        """Send one record, and show the newest messages."""
+        topic = await self._topic(request)
+        form = await form_of(request)
+        key, value, at = form.get("key", ""), form.get("value", ""), form.get("partition", "")
+        if at and (not at.isdecimal() or int(at) >= len(topic.partitions)):
+            raise BadForm(f"partition: the topic has {len(topic.partitions)}, from 0")
+        options: dict[str, Any] = {"key": key.encode()} if key else {}
+        if at:
+            options["partition"] = int(at)
+        data = None if form.get("tombstone") else value.encode()
+        async with self._connection.producer() as producer:
+            await producer.send_and_wait(topic.name, data, **options)
+        return see(topic_path(topic.name, "/messages"))
+
+    async def _topic(self, request: Request) -> Topic:
+        name = request.path_params["name"]
+        found = (await (await self._connection.admin()).describe_topics([name]))[name]
+        if isinstance(found, KafkaError):
+            raise found
+        return found
+
+    # Groups.
+
+    async def groups(self, request: Request) -> Response:
+        """A page of groups, with the lag of those that are shown."""
+        text = request.query_params.get("q", "").strip()
+        admin = await self._connection.admin()
+        listed = [
+            each for each in await admin.list_groups() if text.lower() in each.group_id.lower()
+        ]
+        part = paged(listed, request.query_params.get("page"))
+        readers = [each.group_id for each in part.rows if each.type in ("", "classic", "consumer")]
+        progress = await admin.groups_progress(readers) if readers else {}
+        lags = {
+            name: each.lag for name, each in progress.items() if isinstance(each, GroupProgress)
+        }
+        is_part = request.headers.get("hx-target") == "found"
+        name = "groups_found.html" if is_part else "groups.html"
+        return self._renderer.page(request, name, part=part, text=text, lags=lags)
+
+    async def group(self, request: Request) -> Response:
+        """Members, offsets and lag of one group."""
+        progress = await self._progress(request)
+        return self._renderer.page(
+            request, "group.html", progress=progress, ways=WAYS, moves=None, form={}
+        )
+
+    async def plan_offsets(self, request: Request) -> Response:
+        """Show what a change of offsets would do; change nothing."""
+        progress = await self._progress(request)
+        form = await form_of(request)
+        moves = await self._moves(progress, form)
+        return self._renderer.page(
+            request, "group.html", progress=progress, ways=WAYS, moves=moves, form=form
+        )
+
+    async def change_offsets(self, request: Request) -> Response:
+        """Store the offsets that a plan has shown."""
+        progress = await self._progress(request)
+        form = await form_of(request)
+        offsets: dict[TopicPartition, int] = {}
+        for name, text in form.items():
+            topic, colon, index = name.removeprefix("to:").rpartition(":")
+            if name.startswith("to:") and colon and index.isdecimal() and text.isdecimal():
+                offsets[TopicPartition(topic, int(index))] = int(text)
+        if not offsets:
+            raise BadForm("there is nothing to change")
+        group = progress.group.group_id
+        await (await self._connection.admin()).alter_group_offsets(group, offsets)
+        return see(f"/groups/{quote(group, safe='')}")
+
+    async def _moves(self, progress: GroupProgress, form: dict[str, str]) -> list[Move]:
+        way, amount, topic = form.get("way", ""), form.get("amount", "").strip(), form.get("topic")
+        rows = [each for each in progress.partitions if not topic or each.where.topic == topic]
+        places = [each.where for each in rows]
+        times: dict[TopicPartition, int] = {}
+        async with self._connection.consumer() as consumer:
+            ends = await consumer.end_offsets(places)
+            begins = await consumer.beginning_offsets(places)
+            if way == "time":
+                consumer.assign(places)
+                try:
+                    await consumer.seek_to_time(amount, places)
+                except ValueError as error:
+                    raise BadForm(f"time: {error}") from error
+                times = {each: consumer.position(each) or 0 for each in places}
+        return planned(rows, way, amount, Ends(begins, ends, times))
+
+    async def _progress(self, request: Request) -> GroupProgress:
+        admin: Admin = await self._connection.admin()
+        return await admin.group_progress(request.path_params["name"])
+
+
+def _resource(topic: str) -> Resource:
+    return Resource(ResourceType.TOPIC, topic)
+
+
+def _offset(found: Any, where: TopicPartition) -> int | None:
+    each = found.get(where)
+    if each is None or isinstance(each, KafkaError):
+        return None
+    offset: int = each.offset
+    return offset
+
+
+MISSING: Final = frozenset(
+    (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_ID)
+)

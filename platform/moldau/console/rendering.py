@@ -1,0 +1,92 @@
+"""Templates and forms: what every page of the console has in common."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+from typing import Any, Final
+from urllib.parse import parse_qs, urlsplit
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from starlette.exceptions import HTTPException
+from starlette.requests import Request
+from starlette.responses import HTMLResponse, Response
+
+from moldau.console import texts
+
+_FORM_BYTES_MAX: Final = 2 << 20
+_SAFE: Final = (
+    "default-src 'self'; img-src 'self' data:; frame-ancestors 'none'; form-action 'self'"
+)
+_HEADERS: Final = {
+    "Content-Security-Policy": _SAFE,
+    "Referrer-Policy": "same-origin",
+    "X-Content-Type-Options": "nosniff",
+    "Cache-Control": "no-store",
+}
+_KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
+
+
+class BadForm(Exception):
+    """What the user entered cannot be used; the text says what to enter."""
+
+
+class Renderer:
+    """Makes pages from the templates of this package."""
+
+    def __init__(self, title: str) -> None:
+        self._environment = Environment(
+            loader=PackageLoader("moldau.console"),
+            autoescape=True,
+            undefined=StrictUndefined,
+            trim_blocks=True,
+            lstrip_blocks=True,
+        )
+        for each in (texts.size, texts.number, texts.moment, texts.indented):
+            self._environment.filters[each.__name__] = each
+        self._environment.globals["cluster"] = title
+
+    def page(self, request: Request, name: str, status: int = 200, **values: Any) -> Response:
+        """Return a page."""
+        template = self._environment.get_template(name)
+        text = template.render(path=request.url.path, **values)
+        return HTMLResponse(text, status, headers=_HEADERS)
+
+    def failure(self, request: Request, status: int, title: str, text: str) -> Response:
+        """Return a page that says what went wrong and what to do."""
+        return self.page(request, "failure.html", status, title=title, text=text)
+
+
+async def form_of(request: Request) -> dict[str, str]:
+    """Return the fields of a form that this console's own page has sent. Raise BadForm."""
+    check_origin(request)
+    body = b""
+    async for piece in request.stream():
+        body += piece
+        if len(body) > _FORM_BYTES_MAX:
+            raise BadForm(f"a form may have {texts.size(_FORM_BYTES_MAX)} at most")
+    try:
+        fields = parse_qs(body.decode("utf-8"), keep_blank_values=True, strict_parsing=False)
+    except (UnicodeDecodeError, ValueError) as error:
+        raise BadForm("the form is not UTF-8 text") from error
+    return {name: values[-1] for name, values in fields.items()}
+
+
+def check_origin(request: Request) -> None:
+    """Refuse a form that another site's page has sent: a browser tells where it comes from."""
+    origin = request.headers.get("origin")
+    site = request.headers.get("sec-fetch-site", "same-origin")
+    is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    if not is_own or site not in ("same-origin", "none"):
+        raise HTTPException(403, "the form came from another site")
+
+
+async def asset(request: Request) -> Response:
+    """Return a style sheet or script of this package."""
+    name = request.path_params["name"]
+    folder = files("moldau.console") / "static"
+    found = next((each for each in folder.iterdir() if each.name == name), None)
+    if found is None:
+        raise HTTPException(404, f"there is no asset {name}")
+    kind = _KINDS.get(name[name.rfind(".") :], "application/octet-stream")
+    headers = {"Cache-Control": "max-age=3600", "X-Content-Type-Options": "nosniff"}
+    return Response(found.read_bytes(), media_type=kind, headers=headers)

@@ -1,0 +1,30 @@
+"""Serves the console until its process ends: `moldau console`, and within `moldau dev`."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import TYPE_CHECKING
+
+from moldau.console.application import make_application
+from moldau.console.connection import Connection
+from moldau.runtime.http_server import HttpServer
+
+if TYPE_CHECKING:
+    from moldau.runtime import Runtime
+
+
+@asynccontextmanager
+async def served(
+    runtime: Runtime, settings: Mapping[str, str], listen: tuple[str, int]
+) -> AsyncIterator[str]:
+    """Serve the console of a cluster, and yield its address. Raise CannotListen."""
+    connection = Connection(settings, runtime.clock)
+    server = HttpServer(runtime, "the console", "choose another address")
+    try:
+        host, port = server.bind(*listen)
+        await server.start(make_application(connection, runtime.clock))
+        yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
+    finally:
+        await server.aclose()
+        await connection.aclose()

@@ -1,0 +1,82 @@
+"""Bytes, times and numbers as people read them. Pure."""
+
+from __future__ import annotations
+
+import json
+import re
+from datetime import UTC, datetime
+from typing import Final
+
+_UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
+_SHOWN: Final = 20_000
+_FULL: Final = 1024
+_BEGINS: Final = ("[", "{")
+_ENDS: Final = ("]", "}")
+_PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
+
+
+def text_of(data: bytes | None) -> str:
+    """Return a key or value as text: UTF-8 where it is, else hexadecimal. Numbers stay as they
+    were written, also those that a browser would round."""
+    if data is None:
+        return ""
+    data = bytes(data)
+    shown = data[:_SHOWN]
+    try:
+        text = shown.decode("utf-8")
+    except UnicodeDecodeError:
+        text = shown.hex(" ")
+    return text if len(data) <= _SHOWN else f"{text} ... ({size(len(data))} in all)"
+
+
+def is_json(text: str) -> bool:
+    """Whether the text is an object or a list in JSON."""
+    if not text.startswith(("{", "[")):
+        return False
+    try:
+        json.loads(text)
+    except (ValueError, RecursionError):
+        return False
+    return True
+
+
+def indented(text: str) -> str:
+    """Return JSON with line breaks, and any other text as it is. Every digit stays."""
+    if not is_json(text):
+        return text
+    lines, depth, before = [""], 0, ""
+    for part in _PART.findall(text):
+        is_end, was_begin = part in _ENDS, before in _BEGINS
+        depth -= is_end
+        if before == "," or is_end != was_begin:
+            lines.append("  " * depth)
+        lines[-1] += f"{part} " if part == ":" else part
+        depth += part in _BEGINS
+        before = part
+    return "\n".join(lines)
+
+
+def size(count: int) -> str:
+    """Return bytes with a unit."""
+    value = float(count)
+    for unit in _UNITS:
+        if value < _FULL or unit == _UNITS[-1]:
+            break
+        value /= _FULL
+    return f"{count} B" if unit == "B" else f"{value:.1f} {unit}"
+
+
+def number(value: int | None) -> str:
+    """Return a whole number with separators; a dash if it is not known."""
+    return "-" if value is None or value < 0 else f"{value:,}"
+
+
+def moment(milliseconds: int) -> str:
+    """Return a time in UTC; empty without one."""
+    if milliseconds < 0:
+        return ""
+    try:
+        at = datetime.fromtimestamp(milliseconds / 1000, UTC)
+    except (OverflowError, OSError, ValueError):
+        return str(milliseconds)
+    return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"

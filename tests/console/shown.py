@@ -1,0 +1,27 @@
+"""Pages of a console for a test's broker, without a socket."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+
+from moldau.console.application import make_application
+from moldau.console.connection import Connection
+from moldau.runtime.real import RealClock
+
+
+@asynccontextmanager
+async def browser(bootstrap: str, **settings: str) -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the console; it follows redirects as a browser does."""
+    connection = Connection({"bootstrap.servers": bootstrap, **settings}, RealClock())
+    application = make_application(connection, RealClock())
+    transport = httpx.ASGITransport(application)
+    try:
+        async with httpx.AsyncClient(
+            transport=transport, base_url="http://console", follow_redirects=True
+        ) as client:
+            yield client
+    finally:
+        await connection.aclose()

@@ -1,0 +1,235 @@
+"""The pages, as HTML: what they show of a cluster, and what they say when something is wrong."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from html.parser import HTMLParser
+
+import httpx
+import pytest
+
+from moldau.client import Admin, Consumer, NewTopic, Producer
+from moldau.console.pages import Pages
+from moldau.testing import EmbeddedBroker
+from tests.console.shown import browser
+
+pytestmark = pytest.mark.real
+
+Check = Callable[[httpx.AsyncClient, EmbeddedBroker], Awaitable[None]]
+EXACT = "12345678901234567890"
+
+
+class Cells(HTMLParser):
+    """The texts of a page's table cells."""
+
+    def __init__(self, html: str) -> None:
+        super().__init__()
+        self.rows: list[list[str]] = []
+        self._is_cell = False
+        self.feed(html)
+
+    def handle_starttag(self, tag: str, attrs: object) -> None:
+        if tag == "tr":
+            self.rows.append([])
+        elif tag == "td":
+            self._is_cell = True
+            self.rows[-1].append("")
+
+    def handle_endtag(self, tag: str) -> None:
+        self._is_cell = self._is_cell and tag != "td"
+
+    def handle_data(self, data: str) -> None:
+        if self._is_cell and data.strip():
+            self.rows[-1][-1] += f" {data.strip()}"
+
+    def row(self, first: str) -> list[str]:
+        """The row whose first cell has this text."""
+        return next(
+            [cell.strip() for cell in row] for row in self.rows if row and row[0].strip() == first
+        )
+
+
+def on_a_used_cluster(check: Check) -> None:
+    """A topic with five messages in one of two partitions, of which a group has read two."""
+
+    async def run() -> None:
+        async with EmbeddedBroker() as broker:
+            servers = broker.bootstrap_servers
+            async with Admin(bootstrap_servers=servers) as admin:
+                await admin.create_topic(NewTopic("orders", 2))
+            async with Producer(bootstrap_servers=servers) as producer:
+                for number in range(5):
+                    value = f'{{"id": {number}, "cents": {EXACT}}}'.encode()
+                    await producer.send_and_wait("orders", value, key=b"k", partition=1)
+            async with Consumer(
+                bootstrap_servers=servers, group_id="billing", enable_auto_commit=False
+            ) as consumer:
+                consumer.assign([("orders", 1)])
+                await consumer.commit({("orders", 1): 2})
+            async with browser(servers) as client:
+                await check(client, broker)
+
+    asyncio.run(run())
+
+
+def test_the_cluster_with_its_brokers_and_quorum() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        page = await client.get("/")
+        assert page.status_code == 200
+        assert f"{broker.host}:{broker.port}" in page.text
+        assert "controller" in page.text
+        assert "Led by node" in page.text
+        assert "default-src 'self'" in page.headers["content-security-policy"]
+
+    on_a_used_cluster(check)
+
+
+def test_topics_are_found_by_a_part_of_their_name() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        page = await client.get("/topics")
+        assert Cells(page.text).row("orders")[1] == "2"
+        assert "__consumer_offsets" not in page.text
+        assert "__consumer_offsets" in (await client.get("/topics?internal=1")).text
+        assert "No topic has this in its name" in (await client.get("/topics?q=nothing")).text
+        part = await client.get("/topics?q=ORD", headers={"HX-Target": "found"})
+        assert "<html" not in part.text
+        assert "orders" in part.text
+
+    on_a_used_cluster(check)
+
+
+def test_a_topic_is_created_shown_and_configured() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        page = await client.post("/topics", data={"name": "made", "partitions": "3"})
+        assert page.url.path == "/topics/made"
+        assert len(Cells(page.text).rows) == 4
+        await client.post("/topics/made/settings", data={"name": "retention.ms", "value": "60000"})
+        settings = await client.get("/topics/made/settings")
+        assert "set here" in settings.text
+        assert 'value="60000"' in settings.text
+        bad = await client.post(
+            "/topics/made/settings", data={"name": "retention.ms", "value": "x"}
+        )
+        assert bad.status_code == 502
+        assert "retention.ms" in bad.text
+        back = await client.post(
+            "/topics/made/settings", data={"name": "retention.ms", "unset": "1"}
+        )
+        assert "set here" not in back.text
+
+    on_a_used_cluster(check)
+
+
+def test_messages_newest_first_from_an_offset_and_by_their_text() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        newest = await client.get("/topics/orders/messages")
+        offsets = [row[1].strip() for row in Cells(newest.text).rows if len(row) == 5]
+        assert offsets == ["4", "3", "2", "1", "0"]
+        assert EXACT in newest.text, "no digit is lost"
+        at = await client.get("/topics/orders/messages?from=offset&at=3&partition=1")
+        assert [row[1].strip() for row in Cells(at.text).rows if len(row) == 5] == ["3", "4"]
+        found = await client.get('/topics/orders/messages?text="id": 2,')
+        assert [row[1].strip() for row in Cells(found.text).rows if len(row) == 5] == ["2"]
+        assert "Looked at 5 records" in found.text
+        late = await client.get("/topics/orders/messages?from=time&at=2000-01-01T00:00:00Z")
+        assert len([row for row in Cells(late.text).rows if len(row) == 5]) == 5
+
+    on_a_used_cluster(check)
+
+
+def test_a_produced_record_is_text_and_never_markup() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        evil = "<script>alert(1)</script>"
+        page = await client.post(
+            "/topics/orders/messages", data={"key": "k", "value": evil, "partition": "0"}
+        )
+        assert page.url.path == "/topics/orders/messages"
+        assert evil not in page.text
+        assert "&lt;script&gt;" in page.text
+
+    on_a_used_cluster(check)
+
+
+def test_a_group_with_lag_and_offsets_changed_after_a_preview() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        assert Cells((await client.get("/groups")).text).row("billing")[3] == "3"
+        plan = await client.post("/groups/billing/plan", data={"way": "beginning", "amount": ""})
+        assert "reads 2 again" in plan.text
+        assert Cells((await client.get("/groups/billing")).text).row("orders")[2] == "2"
+        done = await client.post("/groups/billing/offsets", data={"to:orders:1": "0"})
+        assert Cells(done.text).row("orders")[2] == "0"
+        skip = await client.post("/groups/billing/plan", data={"way": "end", "amount": ""})
+        assert "skips 5" in skip.text
+
+    on_a_used_cluster(check)
+
+
+BAD = {
+    "/topics/none": (404, "It is not there"),
+    "/groups/none": (404, "It is not there"),
+    "/nothing": (404, "There is no such page"),
+    "/topics/orders/messages?from=somewhere": (400, "from: newest"),
+    "/topics/orders/messages?from=offset&at=x": (400, "give a whole number"),
+    "/topics/orders/messages?from=time&at=lately": (400, "time:"),
+    "/topics/orders/messages?partition=9": (400, "partition: the topic has 2"),
+    "/topics/orders?page=999999": (200, "orders"),
+}
+
+
+def test_bad_input_gets_a_text_where_the_user_stands() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        for path, (status, text) in BAD.items():
+            page = await client.get(path)
+            assert (page.status_code, text in page.text) == (status, True), path
+            assert "Traceback" not in page.text
+        refused = await client.post("/topics", data={"name": "a b"})
+        assert refused.status_code == 502
+        assert (
+            await client.post("/topics", data={"name": "c", "partitions": "x"})
+        ).status_code == 400
+        wrong = await client.post("/groups/billing/plan", data={"way": "back", "amount": "x"})
+        assert "back: give a whole number" in wrong.text
+
+    on_a_used_cluster(check)
+
+
+def test_a_form_of_another_site_is_refused() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+            page = await client.post("/topics", data={"name": "stolen"}, headers=headers)
+            assert page.status_code == 403
+        assert "stolen" not in (await client.get("/topics")).text
+
+    on_a_used_cluster(check)
+
+
+def test_a_cluster_that_is_down_is_said_on_the_page() -> None:
+    async def run() -> None:
+        quick = {"start.timeout.ms": "0", "default.api.timeout.ms": "1000"}
+        async with browser("127.0.0.1:1", **quick) as client:
+            page = await client.get("/topics")
+            assert page.status_code == 502
+            assert "127.0.0.1:1" in page.text
+
+    asyncio.run(run())
+
+
+def test_every_page_has_its_parts_for_keyboard_and_reader() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        for path in (
+            "/",
+            "/topics",
+            "/topics/orders",
+            "/topics/orders/messages",
+            "/groups/billing",
+        ):
+            text = (await client.get(path)).text
+            for needed in ('lang="en"', 'class="skip"', "<main", "<h1>", 'name="viewport"'):
+                assert needed in text, (path, needed)
+
+    on_a_used_cluster(check)
+
+
+def test_the_pages_have_a_table_of_their_own() -> None:
+    assert {"cluster", "topics", "topic", "messages", "groups", "group"} <= set(vars(Pages))

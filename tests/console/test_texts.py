@@ -1,0 +1,96 @@
+"""What people read: texts, pages of lists, plans of offsets, and small assets."""
+
+from __future__ import annotations
+
+from importlib.resources import files
+
+import pytest
+
+from moldau.client.admin.progress import PartitionProgress
+from moldau.client.settings.arguments import OffsetAndMetadata
+from moldau.console.offsets import Ends, planned
+from moldau.console.paging import paged
+from moldau.console.rendering import BadForm
+from moldau.console.texts import indented, moment, number, size, text_of
+from moldau.link.metadata import TopicPartition
+
+ASSETS_BYTES_MAX = 300_000
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [(b"abc", "abc"), (b"\xff\x00", "ff 00"), (None, ""), ("\u017e".encode(), "\u017e")],
+)
+def test_bytes_are_text_where_they_are(data: bytes | None, text: str) -> None:
+    assert text_of(data) == text
+
+
+def test_a_long_value_is_cut_and_says_so() -> None:
+    assert text_of(b"x" * 50_000).endswith("... (48.8 KB in all)")
+
+
+@pytest.mark.parametrize("digits", ["12345678901234567890", "0.10", "1e400"])
+def test_numbers_keep_every_digit(digits: str) -> None:
+    assert indented(f'{{"a": {digits}}}') == f'{{\n  "a": {digits}\n}}'
+
+
+def test_what_is_no_json_stays() -> None:
+    assert indented("{no") == "{no"
+    assert indented("[" * 100_000) == "[" * 100_000
+
+
+def test_numbers_sizes_and_times() -> None:
+    assert (number(1234567), number(None), number(-1)) == ("1,234,567", "-", "-")
+    assert (size(10), size(1536)) == ("10 B", "1.5 KB")
+    assert moment(0) == "1970-01-01 00:00:00.000"
+    assert moment(10**18) == str(10**18)
+    assert moment(-1) == ""
+
+
+@pytest.mark.parametrize(
+    ("asked", "number_", "first", "last"),
+    [(None, 1, 1, 50), ("3", 3, 101, 120), ("9", 3, 101, 120), ("x", 1, 1, 50), ("0", 1, 1, 50)],
+)
+def test_a_page_is_the_nearest_one_that_there_is(
+    asked: str | None, number_: int, first: int, last: int
+) -> None:
+    part = paged(range(120), asked)
+
+    assert (part.number, part.first, part.last, part.total) == (number_, first, last, 120)
+    assert len(part.rows) == last - first + 1
+
+
+@pytest.mark.parametrize(
+    ("way", "amount", "after", "effect"),
+    [
+        ("beginning", "", 10, "reads 40 again"),
+        ("end", "", 100, "skips 50"),
+        ("offset", "70", 70, "skips 20"),
+        ("offset", "5", 10, "reads 40 again"),
+        ("back", "20", 30, "reads 20 again"),
+        ("back", "1000", 10, "reads 40 again"),
+        ("time", "-1h", 60, "skips 10"),
+    ],
+)
+def test_a_plan_says_what_the_group_reads_again_or_never(
+    way: str, amount: str, after: int, effect: str
+) -> None:
+    where = TopicPartition("t", 0)
+    row = PartitionProgress(where, OffsetAndMetadata(50), 100, None)
+    (move,) = planned([row], way, amount, Ends({where: 10}, {where: 100}, {where: 60}))
+
+    assert (move.after, move.effect) == (after, effect)
+
+
+def test_a_plan_needs_a_way_and_a_number() -> None:
+    for way, amount in (("up", ""), ("back", "x"), ("offset", "-1")):
+        with pytest.raises(BadForm):
+            planned([], way, amount, Ends({}, {}, {}))
+
+
+def test_the_assets_are_small_and_name_their_licence() -> None:
+    folder = files("moldau.console") / "static"
+    assets = {each.name: each.read_bytes() for each in folder.iterdir()}
+
+    assert sum(map(len, assets.values())) < ASSETS_BYTES_MAX
+    assert b"Zero-Clause BSD" in assets["htmx.LICENSE.txt"]
