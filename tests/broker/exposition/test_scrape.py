@@ -18,6 +18,7 @@ from tests.broker.exposition.scraped import Scraped, application_of, broker_of, 
 pytestmark = pytest.mark.real
 
 RECORDS = 7
+OWN = "## Our own"
 NOT_ON_ONE_BROKER = {"kafka_server_kafkaserver_linux_disk_read_bytes"}
 
 
@@ -125,8 +126,14 @@ def test_names_from_clients_are_escaped() -> None:
 
 
 def test_the_page_of_the_docs_is_the_one_that_the_rows_make() -> None:
+    """Our own metrics stand below the rows: each that the page names is declared."""
+
     async def check(broker: EmbeddedBroker) -> None:
-        written = PAGE.read_text(encoding="ascii")
-        assert written == render(broker_of(broker).node.metrics.snapshot())
+        declared = broker_of(broker).node.metrics.snapshot()
+        rows, _, own = PAGE.read_text(encoding="ascii").partition(OWN)
+        assert rows == render(declared).partition(OWN)[0]
+        named = {line.split("`")[1] for line in own.splitlines() if line.startswith("| `")}
+        assert len(named) > 20
+        assert named <= {each.prometheus_name for each in declared}
 
     with_a_used_broker(check)
