@@ -32,7 +32,6 @@ BUILT: Final = frozenset(
 _BY_PIP: Final = "connectors are Python packages, installed with pip beside the worker"
 _METRICS: Final = "a worker serves its metrics at GET /metrics"
 _HTTP: Final = "the REST API speaks http only: put a proxy with TLS before it"
-_PLAIN: Final = "connections to brokers are plain (security.protocol=PLAINTEXT)"
 _BY_SYSTEM: Final = "the operating system chooses"
 IGNORED: Final[Mapping[str, str]] = {
     "auto.include.jmx.reporter": _METRICS,
@@ -60,8 +59,6 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = {
     "admin.listeners.https.": _HTTP,
     "listeners.https.": _HTTP,
     "metrics.context.": _METRICS,
-    "sasl.": _PLAIN,
-    "ssl.": _PLAIN,
 }
 
 
