@@ -441,6 +441,21 @@ def _console(installed: Installed) -> None:
     assert "ready" in told
 
 
+_OAUTH: Final = """
+from joserfc.jwk import ECKey, KeySet
+from moldau.broker.security.oauth import key_set
+import json
+
+made = KeySet([ECKey.generate_key("P-256")])
+assert len(key_set(json.dumps(made.as_dict(private=False))).keys) == 1
+"""
+
+
+def _oauth(installed: Installed) -> None:
+    """Keys of tokens are read."""
+    installed.run(_OAUTH)
+
+
 EXAMPLES: Final[dict[str, Example]] = {
     "arrow": _arrow,
     "avro": _avro,
@@ -453,6 +468,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "json-schema": _json_schema,
     "msgspec": _msgspec,
     "mysql": _mysql,
+    "oauth": _oauth,
     "otel": _otel,
     "parquet": _parquet,
     "postgres": _postgres,

@@ -31,7 +31,8 @@ from moldau.link.connections import Connections
 from moldau.link.lifetime import closed, wrong_loop
 from moldau.link.metadata import NO_LEADER, Metadata, Topic, TopicPartition
 from moldau.link.sasl import LoginRefused
-from moldau.link.security import security_of
+from moldau.link.security import Security, security_of
+from moldau.link.token import TokenSource
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import MAX_FRAME_BYTES
 from moldau.protocol.messages.metadata import (
@@ -82,9 +83,11 @@ class Cluster:
         *,
         creates_topics: bool = False,
         answer_bytes_max: int = 0,
+        tokens: TokenSource | None = None,
     ) -> None:
         """`creates_topics`: whether a metadata request may create an unknown topic.
-        `answer_bytes_max`: the most that a response may contain, if it is more than usual."""
+        `answer_bytes_max`: the most that a response may contain, if it is more than usual.
+        `tokens`: the source of OAuth tokens."""
         self.runtime = runtime
         self.settings = settings
         self.metadata = Metadata()
@@ -94,7 +97,7 @@ class Cluster:
         self.backoff = Backoff(settings[rows.retry_backoff_ms], settings[rows.retry_backoff_max_ms])
         self._connections = Connections(
             runtime,
-            _connection_options(runtime, settings, answer_bytes_max),
+            _connection_options(settings, answer_bytes_max, security_of(settings, runtime, tokens)),
             Backoff(settings[rows.reconnect_backoff_ms], settings[rows.reconnect_backoff_max_ms]),
         )
         self._connections.on_lost = self._lost
@@ -533,12 +536,12 @@ def _settle(waiting: Iterable[asyncio.Future[None]], error: BaseException | None
 
 
 def _connection_options(
-    runtime: Runtime, settings: Settings, answer_bytes_max: int
+    settings: Settings, answer_bytes_max: int, security: Security | None
 ) -> ConnectionOptions:
     return ConnectionOptions(
         client_id=settings[rows.client_id],
         request_timeout_s=settings[rows.request_timeout_ms] / 1000,
         setup_timeout_s=settings[rows.connection_setup_timeout_ms] / 1000,
         frame_bytes_max=max(MAX_FRAME_BYTES, answer_bytes_max + _FRAME_SLACK_BYTES),
-        security=security_of(settings, runtime),
+        security=security,
     )

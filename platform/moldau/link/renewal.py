@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.login import log_in
 
 if TYPE_CHECKING:
@@ -83,9 +83,13 @@ class Renewal:
         self._runtime.spawn(self._renew(), name=f"login at {self._address}")
 
     async def _renew(self) -> None:
+        failure: KafkaError | None = KafkaError(
+            ErrorCode.NETWORK_EXCEPTION, "the login could not be renewed"
+        )
         try:
             await self.log_in()
+            failure = None
         except KafkaError as error:
-            self._on_renewed(error)
-        else:
-            self._on_renewed(None)
+            failure = error
+        finally:
+            self._on_renewed(failure)

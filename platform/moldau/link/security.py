@@ -6,7 +6,7 @@ before anything connects. Contexts follow their files, so a new certificate need
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
@@ -14,8 +14,9 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.errors import ConfigError
 from moldau.link import security_settings as rows
 from moldau.link.jaas import parse_jaas
-from moldau.link.sasl import Derivation, Exchange, Token, oauth_bearer, plain, scram
+from moldau.link.sasl import Derivation, Exchange, oauth_bearer, plain, scram
 from moldau.link.tls import ReloadedContext, client_context, tls_files
+from moldau.link.token import TokenSource, token_of
 from moldau.protocol.scram import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
 
     from moldau.config import Secret, Settings
     from moldau.runtime import Runtime
-
-TokenSource = Callable[[], Awaitable["str | Token"]]
-"""An async function that returns an OAuth token."""
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
@@ -49,8 +47,7 @@ class Credentials:
         """Begin a login."""
         if self.mechanism == OAUTHBEARER:
             assert self.tokens is not None
-            token = await self.tokens()
-            return oauth_bearer(token if isinstance(token, Token) else Token(token))
+            return oauth_bearer(await token_of(runtime, self.tokens))
         assert self.password is not None
         if self.mechanism == PLAIN:
             return plain(self.user, self.password.reveal())
@@ -108,6 +105,8 @@ def security_fault(settings: Settings) -> str | None:
     """Check that the settings of encryption and login are whole: a rule of a table. Return the
     error or None."""
     protocol = settings[rows.security_protocol].upper()
+    if settings[rows.oauth] is not None:
+        return f"{rows.oauth.name} is an async function, given in Python"
     try:
         if protocol.endswith("SSL"):
             tls_files(settings)

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from moldau.config import Secret
+from moldau.link.token import TokenSource
 
 
 class SecurityOptions(TypedDict, total=False):
@@ -30,3 +31,4 @@ class SecurityOptions(TypedDict, total=False):
     sasl_jaas_config: str | Secret | None
     sasl_username: str | None
     sasl_password: str | Secret | None
+    oauth: TokenSource | None

@@ -110,6 +110,12 @@ sasl_username = Setting(
     "sasl.username", STRING, None, "The user, instead of sasl.jaas.config, as librdkafka has it."
 )
 sasl_password = Setting("sasl.password", PASSWORD, None, "The password of sasl.username.")
+oauth = Setting(
+    "oauth",
+    STRING,
+    None,
+    "An async function that returns an OAuth token, for OAUTHBEARER; in Python only.",
+)
 
 SECURITY_ROWS: Final = rows_in(globals())
 

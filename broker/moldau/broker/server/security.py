@@ -12,14 +12,21 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.security.distinguished_name import subject_name
 from moldau.broker.security.login import LoginTerms, Method
 from moldau.broker.security.mapping import mapper, parse_rules
+from moldau.broker.security.oauth import (
+    OAUTHBEARER,
+    OAuthServer,
+    TokenCheck,
+    TokenTerms,
+    key_set,
+)
 from moldau.broker.security.plain import PLAIN, PlainServer, users_of
 from moldau.broker.security.scram import Credential, ScramServer
-from moldau.broker.settings import read_listeners, sasl, security, tls
+from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
 from moldau.errors import ConfigError
 from moldau.link.jaas import LoginModule, parse_jaas
@@ -27,6 +34,7 @@ from moldau.link.security import Credentials, Security, credentials_from
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
 from moldau.logging.gathering import Gathering
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
+from moldau.runtime.real_files import RealFiles
 from moldau.runtime.tls import TlsServer
 
 if TYPE_CHECKING:
@@ -39,7 +47,9 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 PREFIX: Final = "listener.name."
-MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
+_FILE: Final = "file://"
+_LOOK_SECONDS: Final = 1.0
 _SECRET_BYTES: Final = 32
 _NONCE_BITS: Final = 144
 
@@ -183,6 +193,9 @@ def _method(name: str, listener: Listener, own: Settings, ground: SecurityGround
         module = _module(own, listener.name, PLAIN)
         passwords = users_of(module.options)
         return Method(lambda: PlainServer(passwords), lifetime_ms)
+    if name == OAUTHBEARER:
+        check = _token_check(own, ground)
+        return Method(lambda: OAuthServer(check), lifetime_ms)
     mechanism = SCRAM_MECHANISMS[name]
 
     def begin() -> ScramServer:
@@ -192,6 +205,80 @@ def _method(name: str, listener: Listener, own: Settings, ground: SecurityGround
         )
 
     return Method(begin, lifetime_ms)
+
+
+def _token_check(own: Settings, ground: SecurityGround) -> TokenCheck:
+    """Return the check of tokens. Nothing about it is optional: without an issuer, an audience or
+    keys the listener does not open."""
+    issuer = own[oauth.sasl_oauthbearer_expected_issuer]
+    audiences = own[oauth.sasl_oauthbearer_expected_audience] or ()
+    location = own[oauth.sasl_oauthbearer_jwks_endpoint_url] or ""
+    for row, value in (
+        (oauth.sasl_oauthbearer_expected_issuer, issuer),
+        (oauth.sasl_oauthbearer_expected_audience, audiences),
+        (oauth.sasl_oauthbearer_jwks_endpoint_url, location),
+    ):
+        if not value:
+            raise ConfigError("OAUTHBEARER needs it, so that no token is let in", setting=row.name)
+    if not location.startswith(_FILE):
+        raise ConfigError(
+            "this version reads the keys from a file only: give file:///path/of/jwks.json",
+            setting=oauth.sasl_oauthbearer_jwks_endpoint_url.name,
+            value=location,
+        )
+    assert issuer is not None
+    terms = TokenTerms(
+        issuer,
+        tuple(audiences),
+        own[oauth.sasl_oauthbearer_sub_claim_name],
+        own[oauth.sasl_oauthbearer_clock_skew_seconds],
+    )
+    clock = ground.runtime.clock
+    keys = KeyFile(location.removeprefix(_FILE), ground)
+    return TokenCheck(terms, keys, lambda: clock.wall_ms() / 1000)
+
+
+class KeyFile:
+    """The public keys in a file, which are read again when it has changed."""
+
+    def __init__(self, path: str, ground: SecurityGround) -> None:
+        self._path = path
+        self._ground = ground
+        self._seen = self._look()
+        self._looked_at = ground.runtime.clock.monotonic()
+        self._keys = self._read()
+
+    def __call__(self) -> Any:
+        """Return the present keys. A file that cannot be used leaves them as they were."""
+        now = self._ground.runtime.clock.monotonic()
+        if now - self._looked_at >= _LOOK_SECONDS:
+            self._looked_at = now
+            seen = self._look()
+            if seen != self._seen:
+                self._seen = seen
+                try:
+                    self._keys = self._read()
+                except ConfigError as error:
+                    self._ground.log.failure("the new keys of tokens cannot be used", error)
+        return self._keys
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = RealFiles().stat(self._path)
+        except OSError:
+            return None
+        return found.modified_ms, found.size_bytes
+
+    def _read(self) -> Any:
+        try:
+            return key_set(RealFiles().read_text(self._path))
+        except (OSError, UnicodeDecodeError, ConfigError) as error:
+            raise ConfigError(
+                "the keys of tokens cannot be read",
+                setting=oauth.sasl_oauthbearer_jwks_endpoint_url.name,
+                path=self._path,
+                why=str(error),
+            ) from error
 
 
 def _of_mechanism(own: Settings, mechanism: str, name: str) -> str | None:

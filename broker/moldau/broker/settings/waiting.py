@@ -11,7 +11,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
+_KEYS: Final = "keys of tokens from an address"
 _LOGINS: Final = "logins"
+_OAUTH: Final = "logins with OAuth at other nodes"
 _QUOTAS: Final = "quotas"
 _QUORUM: Final = "finer control of the quorum"
 _FOLLOWERS: Final = "finer control of followers"
@@ -42,7 +44,14 @@ WAITING: Final[Mapping[str, str]] = {
     "replica.socket.receive.buffer.bytes": _FOLLOWERS,
     "sasl.kerberos.": "logins with Kerberos",
     "sasl.login.": "logins that are renewed by plugins",
-    "sasl.oauthbearer.": "logins with OAuth",
+    "sasl.oauthbearer.assertion.": _OAUTH,
+    "sasl.oauthbearer.client.": _OAUTH,
+    "sasl.oauthbearer.jwks.endpoint.refresh.ms": _KEYS,
+    "sasl.oauthbearer.jwks.endpoint.retry.": _KEYS,
+    "sasl.oauthbearer.jwt.": "plugins for tokens",
+    "sasl.oauthbearer.scope": _OAUTH,
+    "sasl.oauthbearer.scope.": _OAUTH,
+    "sasl.oauthbearer.token.": _OAUTH,
     "share.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
     "ssl.allow.": "checks of the names in a new certificate",
     "socket.connection.setup.timeout.": _FOLLOWERS,

@@ -90,7 +90,9 @@ class Admin:
         async with self._world.opening(self._close) as is_new:
             if is_new:
                 self._given.tell("admin", self.settings)
-                self._cluster = Cluster(self._world.enter(), self.settings)
+                self._cluster = Cluster(
+                    self._world.enter(), self.settings, tokens=self._given.objects.get("oauth")
+                )
                 self._requests.cluster = self._cluster
                 await reach(self._cluster, "admin")
 

@@ -188,6 +188,7 @@ class Consumer(Generic[K, V]):
             settings,
             creates_topics=settings[own_rows.allow_auto_create_topics],
             answer_bytes_max=settings[own_rows.fetch_max_bytes],
+            tokens=self._given.objects.get("oauth"),
         )
         bounds = Bounds(
             max(1, settings[own_rows.max_partition_fetch_bytes]),

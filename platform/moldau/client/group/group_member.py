@@ -130,7 +130,7 @@ class GroupMember:
     def _begin(self) -> None:
         runtime = self._world.enter()
         self._is_closing = False
-        self._cluster = Cluster(runtime, self.settings)
+        self._cluster = Cluster(runtime, self.settings, tokens=self._given.objects.get("oauth"))
         self._coordinator = Coordinator(self._cluster, self.group_id)
         self._core = OpaqueMember(self._terms(), self.protocol_type, runtime.random)
         self._session = GroupSession(runtime, self._coordinator, self._core, self._step)

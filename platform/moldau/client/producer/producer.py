@@ -186,7 +186,9 @@ class Producer(Generic[K, V]):
             settings[common_rows.metrics_sample_window_ms] / 1000,
             settings[common_rows.metrics_num_samples],
         )
-        self._cluster = Cluster(runtime, settings, creates_topics=True)
+        self._cluster = Cluster(
+            runtime, settings, creates_topics=True, tokens=self._given.objects.get("oauth")
+        )
         self._accumulator = self._accumulator_type(
             self._options, self._cluster.backoff, runtime.random
         )

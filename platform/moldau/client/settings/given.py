@@ -30,7 +30,7 @@ from moldau.config import (
     at_least,
     overrides,
 )
-from moldau.link.security_settings import WITHOUT_EFFECT, unneeded
+from moldau.link.security_settings import WITHOUT_EFFECT, oauth, unneeded
 
 metrics_sample_window_ms = Setting(
     "metrics.sample.window.ms",
@@ -116,7 +116,7 @@ class Given:
             if why is not None:
                 self._notices.append(f"{name} has no effect: {why}")
                 unused[name] = value
-            elif name in objects and not _is_text(value):
+            elif name in (*objects, oauth.name) and not _is_text(value):
                 self.objects[name] = value
             else:
                 self.settings[name] = value

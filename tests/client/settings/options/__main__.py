@@ -56,6 +56,7 @@ HOMES: Final = {
     "RecordPartitioner": "moldau.client.producer.partitioner",
     "Secret": "moldau.config",
     "Sequence": "collections.abc",
+    "TokenSource": "moldau.link.token",
 }
 
 
@@ -99,7 +100,14 @@ _CONNECTION: Final = SettingTable(CONNECTION_ROWS)
 _REGISTRY: Final = SettingTable(SERDE_ROWS)
 _RECORDS: Final = SettingTable((*CONNECTION_ROWS, *METRICS_ROWS, *SERDE_ROWS))
 KEYWORDS: Final = (
-    Keywords("security", _LINK_HOME, "encryption and logins", "TypedDict", _SECURITY),
+    Keywords(
+        "security",
+        _LINK_HOME,
+        "encryption and logins",
+        "TypedDict",
+        _SECURITY,
+        types={"oauth": "TokenSource | None"},
+    ),
     Keywords(
         "client",
         "settings.options",

@@ -1,0 +1,39 @@
+"""The token of a login by OAuth, from the program's own async function."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, TypeAlias
+
+from moldau.errors.codes import ErrorCode
+from moldau.link.sasl import LoginRefused, Token
+
+if TYPE_CHECKING:
+    from moldau.runtime import Runtime
+
+TokenSource: TypeAlias = Callable[[], Awaitable[str | Token]]
+"""An async function that returns an OAuth token."""
+
+
+async def token_of(runtime: Runtime, source: TokenSource) -> Token:
+    """Return the token. Raise LoginRefused if the function fails, with the kind of its error."""
+
+    async def ask() -> str | Token:
+        return await source()
+
+    asking = runtime.spawn(ask(), name="oauth token", reported=False)
+    try:
+        await asyncio.wait([asking])
+    finally:
+        asking.cancel()
+    failure = None if asking.cancelled() else asking.exception()
+    if asking.cancelled() or failure is not None:
+        refused = LoginRefused(
+            ErrorCode.SASL_AUTHENTICATION_FAILED,
+            "the function given as oauth= failed",
+            error=type(failure).__name__,
+        )
+        raise refused from failure
+    found = asking.result()
+    return found if isinstance(found, Token) else Token(found)

@@ -1,0 +1,114 @@
+"""A listener with OAUTHBEARER, and our client with a function that brings tokens."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey, KeySet
+
+from moldau.client import Admin, Producer
+from moldau.config import BadSettings
+from moldau.errors import ConfigError
+from moldau.errors.codes import ErrorCode
+from moldau.link.sasl import LoginRefused
+from moldau.runtime import Runtime
+from tests.broker.server.houses import house
+from tests.broker.server.test_secure_listeners import SecureHouse
+from tests.runtime.arena import HOST, play
+
+KEY = ECKey.generate_key("P-256", parameters={"kid": "one"})
+
+
+def settings_of(folder: Path) -> dict[str, str]:
+    keys = folder / "keys.json"
+    keys.write_text(json.dumps(KeySet([KEY]).as_dict(private=False)))
+    return {
+        "listeners": f"SASL_PLAINTEXT://{HOST}:0,CONTROLLER://localhost:9093",
+        "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "OAUTHBEARER",
+        "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+        "sasl.oauthbearer.jwks.endpoint.url": f"file://{keys}",
+        "sasl.oauthbearer.expected.issuer": "https://idp",
+        "sasl.oauthbearer.expected.audience": "kafka",
+        "connection.failed.authentication.delay.ms": "1",
+    }
+
+
+def token(now_s: float, seconds: float) -> str:
+    claims = {"iss": "https://idp", "aud": "kafka", "sub": "alice", "exp": now_s + seconds}
+    return jwt.encode({"alg": "ES256", "kid": "one"}, claims, KEY)
+
+
+def test_tokens_are_renewed_on_the_live_connection(tmp_path: Path) -> None:
+    """A token lives for a second, and the client goes on for two."""
+
+    async def main(runtime: Runtime) -> None:
+        calls = 0
+
+        async def bring() -> str:
+            nonlocal calls
+            calls += 1
+            return token(runtime.clock.wall_ms() / 1000, 1)
+
+        async def fail() -> str:
+            raise RuntimeError("canary")
+
+        async def bring_old() -> str:
+            return token(0, 1)
+
+        async with house(runtime) as plain:
+            at = SecureHouse(runtime, plain.directory, settings_of(tmp_path))
+            broker = await at.start()
+            try:
+                given = {
+                    "bootstrap.servers": f"{HOST}:{broker.endpoints['SASL_PLAINTEXT'].port}",
+                    "security.protocol": "SASL_PLAINTEXT",
+                    "sasl.mechanism": "OAUTHBEARER",
+                }
+                async with Producer(given, oauth=bring) as producer:
+                    until = runtime.clock.monotonic() + 2
+                    while runtime.clock.monotonic() < until:
+                        await producer.send_and_wait("t", b"value")
+                assert calls >= 2
+                for wrong in (fail, bring_old):
+                    with pytest.raises(LoginRefused) as caught:
+                        async with Admin(given, oauth=wrong):
+                            pass
+                    assert caught.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+                    assert "canary" not in str(caught.value)
+                with pytest.raises(ConfigError, match="oauth="):
+                    async with Admin(given):
+                        pass
+            finally:
+                await broker.aclose()
+        assert not [each for each in at.lines if "expired" in each and "login has" in each]
+
+    play("asyncio", main)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.expected.audience",
+    ],
+)
+def test_without_any_of_the_checks_the_listener_does_not_open(name: str, tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as plain:
+            given = settings_of(tmp_path)
+            del given[name]
+            with pytest.raises(ConfigError, match=name):
+                await SecureHouse(runtime, plain.directory, given).start()
+
+    play("asyncio", main)
+
+
+def test_the_function_is_no_text() -> None:
+    with pytest.raises(BadSettings, match="async function"):
+        Admin({"bootstrap.servers": "a:1", "oauth": "token"})
