@@ -150,6 +150,8 @@ class RaftNode:
         self._loop = asyncio.get_running_loop()
         self._timer: asyncio.TimerHandle | None = None
         self._changed = asyncio.Event()
+        self._fetching: asyncio.Timeout | None = None
+        """The wait for the leader's response, which a change of the leader or voters ends."""
         self._following: asyncio.Task[None] | None = None
         self._asking: dict[asyncio.Task[None], None] = {}
         self._waiting: dict[_Waiting, None] = {}
@@ -210,7 +212,7 @@ class RaftNode:
         has_advanced = self.core.on_voters(voters, self._now_ms())
         self._carry_out()
         self._notices.write_other_disk(self.core.member, voters)
-        self._changed.set()
+        self._on_changed()
         if has_advanced:
             self.quorum.advance(self.quorum.high_watermark)
             self._on_advanced()
@@ -264,11 +266,11 @@ class RaftNode:
         for peer, request in ready.requests:
             task = self._runtime.spawn(self._ask(peer, request), name=f"raft-{peer}")
             self._asking[task] = None
-            task.add_done_callback(self._asked)
+            task.add_done_callback(lambda done: self._asking.pop(done, None))
         for notice in ready.notices:
             self._notices.write(notice, self._runtime.clock.monotonic())
         if ready.soft is not None:
-            self._changed.set()  # a voter that gave up an election follows the same leader again
+            self._on_changed()  # a voter that gave up an election follows the same leader again
         if ready.has_new_leader:
             self._on_new_leader()
         self._set_timer()
@@ -284,9 +286,6 @@ class RaftNode:
             leader=core.leader_id,
             role=core.role.name,
         )
-
-    def _asked(self, task: asyncio.Task[None]) -> None:
-        self._asking.pop(task, None)
 
     def _set_timer(self) -> None:
         if self._timer is not None:
@@ -377,32 +376,30 @@ class RaftNode:
         terms = self._terms
         bounds = WAIT_MS_MAX, terms.fetch_bytes_max
         request = wire.fetch_request(terms.cluster_id, ask, bounds)
-        fetching = self._runtime.spawn(
-            self._peers().request(
-                source, request, FetchResponse, lane=LANE, timeout_s=terms.request_timeout_s
-            ),
-            name="metadata-fetch",
-            reported=False,
+        asking = self._peers().request(
+            source, request, FetchResponse, lane=LANE, timeout_s=terms.request_timeout_s
         )
-        changed = self._runtime.spawn(self._changed.wait(), name="metadata-changed")
         try:
-            await asyncio.wait((fetching, changed), return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            changed.cancel()
-            if not fetching.done():
-                fetching.cancel()
-        if not fetching.done() or fetching.cancelled():
+            try:
+                async with asyncio.timeout(None) as self._fetching:
+                    return await asking
+            finally:
+                self._fetching = None
+        except TimeoutError:  # the leader or the voters have changed
             return None
-        error = fetching.exception()
-        if error is None:
-            return fetching.result()
-        if not isinstance(error, KafkaError):
-            raise error
-        self._log.debug("the leader of the metadata quorum does not answer", why=str(error))
-        if error.code == ErrorCode.NETWORK_EXCEPTION:
-            self.core.on_leader_lost(self._now_ms())
-            self._carry_out()
-        return None
+        except KafkaError as error:
+            self._log.debug("the leader of the metadata quorum does not answer", why=str(error))
+            if error.code == ErrorCode.NETWORK_EXCEPTION:
+                self.core.on_leader_lost(self._now_ms())
+                self._carry_out()
+            return None
+
+    def _on_changed(self) -> None:
+        """End the wait for a response, or a pause: the leader or the voters have changed."""
+        self._changed.set()
+        fetching, self._fetching = self._fetching, None
+        if fetching is not None:
+            fetching.reschedule(self._loop.time())
 
     async def _pause(self) -> None:
         """Wait before the next attempt, but not if the leader changes."""
