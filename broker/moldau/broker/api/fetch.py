@@ -176,8 +176,10 @@ class Fetch(DelayedAnswer):
                 continue
             replica_id, offset = reader.replica_id, wanted.asked.fetch_offset
             start = wanted.asked.log_start_offset
-            if partition.on_fetch(replica_id, offset, start, now_ms, reader.replica_epoch):
-                reader.node.on_follower_caught_up(partition, replica_id)
+            epoch = reader.replica_epoch
+            candidate = partition.on_fetch(replica_id, offset, start, now_ms, epoch)
+            if candidate is not None:
+                reader.node.on_follower_caught_up(partition, candidate)
         if self._view is not None:
             self._settle(self._view, now_ms)
 

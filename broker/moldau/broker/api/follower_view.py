@@ -88,9 +88,10 @@ class Watch:
             or wanted.asked.fetch_offset != partition.log_end_offset
             or wanted.high_watermark != partition.high_watermark
             or wanted.log_start_offset != partition.log_start_offset
-            or not partition.leadership.settle(self.view.replica_id, self.view.clock)
+            or self.view.replica_id not in partition.leadership.isr
         ):
             return False
+        partition.leadership.settle(self.view.replica_id, self.view.clock)
         self.is_settled = True
         del self.view.active[self]
         return True

@@ -247,8 +247,11 @@ class LeaderFetcher:
             timeout_s=terms.timeout_ms / 1000,
         )
         try:
-            async with asyncio.timeout(None) as self._asking:
-                response = await asking
+            try:
+                async with asyncio.timeout(None) as self._asking:
+                    response = await asking
+            finally:
+                self._asking = None
         except TimeoutError:  # the partitions have changed
             core.on_given_up()
             # The response that is still to come would delay the next request.
@@ -258,8 +261,6 @@ class LeaderFetcher:
             ground.log.debug(_UNANSWERED, leader=self._leader_id, why=str(error))
             core.on_failed(self._now_ms())
             return
-        finally:
-            self._asking = None
         if response.error_code:
             why = ErrorCode(response.error_code).name
             ground.log.debug(_UNANSWERED, leader=self._leader_id, why=why)

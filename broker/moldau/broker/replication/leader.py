@@ -11,15 +11,17 @@ Invariants:
   first. So one rule covers a single replica that acknowledges after fsync, and three replicas that
   wait for each other.
 
-One `Leader` serves one leader epoch, over all changes of the ISR. Pure: offsets and times are
-arguments, and the partition reads the results and acts on them.
+One `Leader` serves one leader epoch, over all changes of the ISR. A volatile core: offsets and
+times are arguments of its events, and `ready` returns what the partition must do after them. The
+high watermark is soft state, which may be read without `ready`: an append that moves it does
+nothing else.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -27,6 +29,17 @@ ALL_IN_SYNC = -1
 """`acks=all`. 1 waits for the leader alone, and 0 for no replica."""
 UNKNOWN_END = -1
 UNKNOWN_EPOCH: Final = -1
+
+
+class Ready(NamedTuple):
+    """What the partition must do, in this order."""
+
+    high_watermark: int
+    """Take it over into the log; if it has moved there, try the requests that wait."""
+    is_changed: bool
+    """Something else has changed that requests or followers wait for: try them."""
+    candidate: int | None
+    """A follower that has fetched and may join the ISR now: propose it."""
 
 
 class FetchClock:
@@ -73,9 +86,11 @@ class Leader:
     """The state of one leader epoch; see the module."""
 
     __slots__ = (
+        "_candidate",
         "_epoch_start_offset",
         "_followers",
         "_is_alone",
+        "_is_changed",
         "_is_held",
         "_maximal",
         "_min_isr",
@@ -106,6 +121,8 @@ class Leader:
         self._partition_epoch = UNKNOWN_EPOCH
         self._is_held = False
         self._followers: dict[int, Follower] = {}
+        self._is_changed = False
+        self._candidate: int | None = None
         self._confirm(frozenset(isr))
 
     def __repr__(self) -> str:
@@ -117,6 +134,12 @@ class Leader:
         for replica_id in self.isr - {self.replica_id}:
             self._followers[replica_id] = Follower(caught_up_ms=now_ms, fetched_ms=now_ms)
 
+    def ready(self) -> Ready:
+        """Return what there is to do after the events since the last call."""
+        ready = Ready(self.high_watermark, self._is_changed, self._candidate)
+        self._is_changed, self._candidate = False, None
+        return ready
+
     @property
     def is_alone(self) -> bool:
         """Whether the high watermark follows the leader's own end alone."""
@@ -124,31 +147,29 @@ class Leader:
 
     # Ends of logs.
 
-    def on_own_end(self, end_offset: int) -> bool:
-        """Note how far the leader trusts its log. Return whether the high watermark moved."""
+    def on_own_end(self, end_offset: int) -> None:
+        """Note how far the leader trusts its log."""
         if not self._is_alone:
-            return self.on_end(self.replica_id, end_offset)
+            self.on_end(self.replica_id, end_offset)
+            return
         self.end_offset = end_offset
-        if end_offset <= self.high_watermark:
-            return False
-        self.high_watermark = end_offset
-        return True
+        if end_offset > self.high_watermark:
+            self.high_watermark = end_offset
 
-    def on_end(self, replica_id: int, end_offset: int) -> bool:
-        """Note a replica's log end. Return whether the high watermark moved."""
+    def on_end(self, replica_id: int, end_offset: int) -> None:
+        """Note a replica's log end."""
         if replica_id != self.replica_id:
             self._follower(replica_id).end_offset = end_offset
         elif self._is_held:
-            return False
+            return
         else:
             self.end_offset = end_offset
-        return self._advance()
+        self._advance()
 
     def on_fetch(
         self, replica_id: int, offset: int, log_end_offset: int, now_ms: int, broker_epoch: int
-    ) -> bool:
-        """Note a fetch: the follower has all below `offset`. Return whether the high watermark
-        moved."""
+    ) -> None:
+        """Note a fetch: the follower has all below `offset`."""
         follower = self._follower(replica_id)
         if follower.clock is not None:
             follower.unsettle()
@@ -158,17 +179,16 @@ class Leader:
             follower.caught_up_ms = max(follower.caught_up_ms, follower.fetched_ms)
         follower.fetched_ms, follower.leader_end_offset = now_ms, log_end_offset
         follower.broker_epoch = broker_epoch
-        return self.on_end(replica_id, offset)
+        self.on_end(replica_id, offset)
+        if self.may_join(replica_id):
+            self._candidate = replica_id
 
-    def settle(self, replica_id: int, clock: FetchClock) -> bool:
+    def settle(self, replica_id: int, clock: FetchClock) -> None:
         """Settle the follower, whose last fetch showed that it has all records. Until `unsettle`,
-        `clock` has the time of its fetches. Return False if it is not in sync: then each fetch may
-        let it join."""
-        known = self._followers.get(replica_id)
-        if known is None or replica_id not in self.isr:
-            return False
-        known.clock = clock
-        return True
+        `clock` has the time of its fetches. It must be in sync: otherwise each fetch may let it
+        join."""
+        assert replica_id in self.isr
+        self._follower(replica_id).clock = clock
 
     def unsettle(self, replica_id: int, clock: FetchClock) -> None:
         """End the settled state of this clock: each fetch of the follower is noted again."""
@@ -176,13 +196,12 @@ class Leader:
         if known is not None and known.clock is clock:
             known.unsettle()
 
-    def on_log_start(self, replica_id: int, log_start_offset: int) -> bool:
-        """Note the log start of a follower. Return whether it has changed."""
+    def on_log_start(self, replica_id: int, log_start_offset: int) -> None:
+        """Note the log start of a follower."""
         follower = self._follower(replica_id)
-        if follower.log_start_offset == log_start_offset:
-            return False
-        follower.log_start_offset = log_start_offset
-        return True
+        if follower.log_start_offset != log_start_offset:
+            follower.log_start_offset = log_start_offset
+            self._is_changed = True
 
     def log_start_of(self, replica_id: int) -> int:
         """Return the log start of a follower; -1 if it is unknown."""
@@ -204,9 +223,9 @@ class Leader:
             known = self._followers[replica_id] = Follower()
         return known
 
-    def _advance(self) -> bool:
+    def _advance(self) -> None:
         if self._is_under_min:
-            return False
+            return
         followers, own = self._followers, self.replica_id
         held = self.end_offset
         for replica_id in self._maximal:
@@ -215,27 +234,24 @@ class Leader:
                 end_offset = UNKNOWN_END if known is None else known.end_offset
                 if end_offset < held:
                     held = end_offset
-        if held <= self.high_watermark:
-            return False
-        self.high_watermark = held
-        return True
+        if held > self.high_watermark:
+            self.high_watermark = held
 
     # The ISR.
 
-    def on_isr(self, isr: Collection[int], replica_count: int, partition_epoch: int) -> bool:
-        """Apply an ISR that the controller confirmed. Return whether that changed anything. An
-        answer that comes after a later change does nothing. A proposal that is based on the old
-        state is dropped."""
+    def on_isr(self, isr: Collection[int], replica_count: int, partition_epoch: int) -> None:
+        """Apply an ISR that the controller confirmed. An answer that comes after a later change
+        does nothing. A proposal that is based on the old state is dropped."""
         is_late = UNKNOWN_EPOCH < partition_epoch <= self._partition_epoch
         if is_late or self.replica_id not in isr:
-            return False
+            return
         self._partition_epoch = partition_epoch
-        is_same = self.isr == frozenset(isr) and self.replica_count == replica_count
+        if self.isr != frozenset(isr) or self.replica_count != replica_count:
+            self._is_changed = True
         self.replica_count = replica_count
         self.proposed = None
         self._confirm(frozenset(isr))
-        has_moved = self._advance()  # a proposed replica may have held the high watermark back
-        return has_moved or not is_same
+        self._advance()  # a proposed replica may have held the high watermark back
 
     @property
     def partition_epoch(self) -> int:
@@ -249,11 +265,11 @@ class Leader:
         self.proposed = frozenset(isr)
         self._confirm(self.isr)
 
-    def withdraw(self) -> bool:
-        """Drop the proposal after a final rejection. Return whether the high watermark moved."""
+    def withdraw(self) -> None:
+        """Drop the proposal after a final rejection."""
         self.proposed = None
         self._confirm(self.isr)
-        return self._advance()
+        self._advance()
 
     def may_join(self, replica_id: int) -> bool:
         """Whether the replica has all committed records and all of earlier epochs, and may join."""
@@ -285,11 +301,11 @@ class Leader:
         """The in-sync replicas that a write with acks=all needs."""
         return self._least(self._min_isr)
 
-    def require(self, min_isr: int) -> bool:
-        """Set `min.insync.replicas`. Return whether the high watermark moved."""
+    def require(self, min_isr: int) -> None:
+        """Set `min.insync.replicas`."""
         self._min_isr = min_isr
         self._confirm(self.isr)
-        return self._advance()
+        self._advance()
 
     def _confirm(self, isr: frozenset[int]) -> None:
         self.isr = isr

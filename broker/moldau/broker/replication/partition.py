@@ -28,7 +28,7 @@ from moldau.broker.log.producer_state import ProducerStateEntry
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.broker.replication.later_slice import LaterSlice
-from moldau.broker.replication.leader import UNKNOWN_EPOCH, Leader
+from moldau.broker.replication.leader import UNKNOWN_EPOCH, Leader, Ready
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.topic_config import TopicConfig
 from moldau.broker.replication.traffic import TopicTraffic
@@ -196,7 +196,9 @@ class Partition:
             raise self._refused()
         if acks < 0:
             leader.check_acks(acks, self._acks_min)
-        self.log.state.owner.room.check()
+        room = self.log.state.owner.room
+        if room.is_short:
+            room.check()
         fields = self.log.append_batch(records, self.leader_epoch, now_ms)
         self._on_appended(leader)
         return Appended(*fields)
@@ -224,10 +226,12 @@ class Partition:
             self.watchers.tell()
         if end - log.flushed_end_offset >= log.config.flush_messages:
             self._commit.submit(self.log, self._on_durable)
-        elif leader.on_own_end(end):
-            log.update_high_watermark(leader.high_watermark)
-            self._purgatory.moved(self)
-            return
+        else:
+            leader.on_own_end(end)
+            if leader.high_watermark > log.high_watermark:
+                log.update_high_watermark(leader.high_watermark)
+                self._purgatory.moved(self)
+                return
         if not leader.is_alone:
             self._purgatory.moved(self)  # followers wait for new records
 
@@ -305,15 +309,15 @@ class Partition:
 
     def on_fetch(
         self, replica_id: int, offset: int, log_start_offset: int, now_ms: int, broker_epoch: int
-    ) -> bool:
+    ) -> int | None:
         """Note a fetch of another replica: its log ends at `offset`, and begins at
-        `log_start_offset`. Return whether it could join the ISR now."""
-        leader, log = self.leadership, self.log
-        if leader.on_log_start(replica_id, log_start_offset):
-            self.on_moved()
-        if leader.on_fetch(replica_id, offset, log.log_end_offset, now_ms, broker_epoch):
-            self._take_over_mark(leader)
-        return leader.may_join(replica_id)
+        `log_start_offset`. Return a replica that may join the ISR now."""
+        leader = self.leadership
+        leader.on_log_start(replica_id, log_start_offset)
+        leader.on_fetch(replica_id, offset, self.log_end_offset, now_ms, broker_epoch)
+        ready = leader.ready()
+        self._carry_out(ready)
+        return ready.candidate
 
     def low_watermark(self, replica_ids: Collection[int]) -> int:
         """Return the smallest log start of this and the given replicas; -1 if one is unknown."""
@@ -338,17 +342,18 @@ class Partition:
         leader = self._leader
         if leader is None or leader_epoch != self.leader_epoch:
             return
-        if leader.on_isr(isr, leader.replica_count, partition_epoch):
-            self._take_over_mark(leader)
+        leader.on_isr(isr, leader.replica_count, partition_epoch)
+        self._carry_out(leader.ready())
 
     def withdraw(self, leader: Leader) -> None:
         """Drop the proposal of `leader`, which the controller rejected."""
-        if self._leader is leader and leader.withdraw():
-            self._take_over_mark(leader)
+        if self._leader is leader:
+            leader.withdraw()
+            self._carry_out(leader.ready())
 
-    def _take_over_mark(self, leader: Leader) -> None:
-        self.log.update_high_watermark(leader.high_watermark)
-        self.on_moved()
+    def _carry_out(self, ready: Ready) -> None:
+        if self.log.update_high_watermark(ready.high_watermark) or ready.is_changed:
+            self.on_moved()
 
     def epoch_end(self, leader_epoch: int) -> EpochEnd:
         """Return the largest epoch up to `leader_epoch`, and its end, for OffsetForLeaderEpoch. The
@@ -396,7 +401,9 @@ class Partition:
         log, known = self.log, self._leader
         replica_count = len(leadership.replicas)
         if known is not None and self.leader_epoch == leadership.leader_epoch:
-            if known.on_isr(leadership.isr, replica_count, leadership.partition_epoch):
+            known.on_isr(leadership.isr, replica_count, leadership.partition_epoch)
+            ready = known.ready()
+            if log.update_high_watermark(ready.high_watermark) or ready.is_changed:
                 self._trust_log(known)
             else:
                 self.watchers.tell()  # the replicas may have changed
@@ -443,8 +450,9 @@ class Partition:
         self.is_fetch_throttled = self.index in config.fetches_throttled
         self.log_config = config.log
         self.log.configure(config.log)
-        if self._leader is not None and self._leader.require(self._acks_min):
-            self._take_over_mark(self._leader)
+        if self._leader is not None:
+            self._leader.require(self._acks_min)
+            self._carry_out(self._leader.ready())
 
     def stop(self, reason: ErrorCode, leader_epoch: int | None = None) -> None:
         """Stop leading or following, and fail waiting requests. `leader_epoch` is the new one."""
@@ -465,7 +473,8 @@ class Partition:
             end = log.flushed_end_offset
             self._commit.submit(log, self._on_durable)
         leader.on_own_end(end)
-        self._take_over_mark(leader)
+        self.log.update_high_watermark(leader.ready().high_watermark)
+        self.on_moved()
 
     def _on_durable(self, error: KafkaError | None) -> None:
         """React to the end of a flush. After an error, `Replicas` handles the failed directory."""
@@ -473,8 +482,8 @@ class Partition:
         if error is not None or leader is None:
             return
         log = self.log
-        if leader.on_own_end(log.flushed_end_offset):
-            log.update_high_watermark(leader.high_watermark)
+        leader.on_own_end(log.flushed_end_offset)
+        log.update_high_watermark(leader.high_watermark)
         self.on_moved()
 
     def _refused(self) -> KafkaError:
