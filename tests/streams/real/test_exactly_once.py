@@ -31,7 +31,6 @@ WORKERS: Final = 3
 KEYS: Final = 50
 CUSTOMERS: Final = 10
 PARTITIONS: Final = 4
-BEGIN_MS: Final = 1_700_000_000_000
 SETTLED_S: Final = 120
 
 
@@ -42,6 +41,8 @@ class Reference:
         self._app = app
         self._random = random.Random(40)
         self._number = 0
+        # Times of today: topics and changelogs of windows keep no old records.
+        self._begin_ms = int(time.time() * 1000) - 1_800_000
         self.lines = 0
         self.counts: Counter[str] = Counter()
         self.orders: dict[str, str] = {}
@@ -59,7 +60,7 @@ class Reference:
     def _write_lines(self, producer: Producer) -> None:
         for _ in range(20):
             self._number += 1
-            key, time_ms = f"key-{self._number % KEYS}", BEGIN_MS + 37 * self._number
+            key, time_ms = f"key-{self._number % KEYS}", self._begin_ms + 37 * self._number
             line = f"{key} {self._number}".encode()
             producer.send(f"{self._app.name}-lines", line, timestamp_ms=time_ms)
             self.counts[f"{key} {time_ms - time_ms % 10_000}"] += 1

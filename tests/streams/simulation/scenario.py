@@ -65,6 +65,7 @@ writes on could undo what its successor wrote, and only transactions can keep it
 BROKER: Final = {
     "group.initial.rebalance.delay.ms": "0",
     "offsets.topic.num.partitions": "1",
+    "transaction.state.log.num.partitions": "1",
     "group.min.session.timeout.ms": "100",
 }
 FAULTS: Final = ("kill", "kill", "pause", "isolate", "stop")
