@@ -16,7 +16,7 @@ from moldau.errors.codes import ErrorCode
 from moldau.streams import Streams, StreamsError, dead_letter, session, tumbling
 from moldau.streams.engine.task import TaskSettings
 from moldau.streams.plan.plan import Plan
-from moldau.streams.query.questions import Count, Fetch, Get, Range
+from moldau.streams.query.questions import Count, Fetch, Get, Question, Range
 from moldau.streams.running import make_task
 from moldau.streams.worker.settings import app_settings
 from moldau.streams.worker.shell import Worker
@@ -220,7 +220,7 @@ def test_every_kind_of_store_answers_as_the_driver_does(
     moldau_broker: SyncEmbeddedBroker, tmp_path: Path
 ) -> None:
     rows = [("a", "1", 1_000), ("b", "2", 61_000), ("a", "3", 62_000), ("b", "4", 200_000)]
-    questions = {
+    questions: dict[str, tuple[Question, ...]] = {
         "plain": (Get("a"), Range(), Range(first="b"), Range(is_reverse=True)),
         "history": (Get("a"), Get("a", as_of=2_000), Fetch("b"), Range()),
         "windows": (Fetch("a"), Range(), Range(since=60_000)),
@@ -253,6 +253,32 @@ def test_every_kind_of_store_answers_as_the_driver_does(
                     for question in asked:
                         answer = await worker.queries.ask(store, question)
                         assert answer == driver._answer(store, question), (store, question)
+
+    play(moldau_broker, scenario)
+
+
+def test_too_much_that_is_not_committed_is_committed_early(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        app, lines, out = names()
+        await cluster.make(lines, out)
+        streams = Streams(app)
+        streams.stream(lines, str, key=str).group_by_key().count(
+            name="counts"
+        ).changes().map_values(str).to(out)
+        few = {**LAZY, "uncommitted.bytes.max": 20_000}
+        expected = {f"key-{number}": "1" for number in range(1000)}
+        async with cluster.worker(
+            streams.plan(), str(tmp_path), make_task=MAKE, settings=few
+        ) as worker:
+            async with Producer(bootstrap_servers=cluster.servers) as producer:
+                for key in expected:
+                    await producer.send(lines, b"", key=key.encode())
+            await until(worker, lambda: processed(worker) == len(expected))
+            await cluster.read(out, lambda found: len(found) > len(expected) // 2)
+            assert all(each.uncommitted_bytes() <= 20_000 for each in worker.tasks.values())
+        await cluster.read(out, has(expected))
 
     play(moldau_broker, scenario)
 
