@@ -21,7 +21,7 @@ def headline(progress: GroupProgress) -> str:
     """Return a group as one line."""
     group = progress.group
     members = len(group.members)
-    kind = "" if group.protocol_type in ("", "consumer") else f" of {group.protocol_type}"
+    kind = "" if group.protocol_type in ("", "consumer", "share") else f" of {group.protocol_type}"
     return (
         f"{group.group_id}: {group.state}, {group.type} protocol{kind}, "
         f"assignor {group.assignor or 'none'}, "

@@ -1,8 +1,8 @@
 """Groups and their offsets: list, describe, delete, alter offsets, remove members.
 
 Requests about a group go to its coordinator, which is looked up for each call; to list groups,
-every broker gets a request. `describe_groups` handles both protocols: first the request for
-consumer groups (KIP-848), then, for other groups, that for classic ones.
+every broker gets a request. `describe_groups` handles all kinds: first the request for consumer
+groups (KIP-848), then, for other groups, those for classic and for share groups.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from moldau.client.group.descriptions import (
     ListedGroup,
     classic_group,
     consumer_group,
+    share_group,
 )
 from moldau.client.group.member import NOBODY
 from moldau.client.group.offset_requests import MANY_GROUPS, NEWEST_WITH_NAMES
@@ -34,8 +35,10 @@ from moldau.link.metadata import TopicPartition, by_topic
 from moldau.protocol.acl_operations import operations_in
 from moldau.protocol.messages import consumer_group_describe as describing
 from moldau.protocol.messages import describe_groups as describing_classic
+from moldau.protocol.messages import describe_share_group_offsets as share_offsets
 from moldau.protocol.messages import leave_group as leaving
 from moldau.protocol.messages import offset_delete as forgetting
+from moldau.protocol.messages import share_group_describe as describing_shares
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
 from moldau.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
 from moldau.protocol.messages.offset_commit import OffsetCommitResponse
@@ -118,7 +121,7 @@ class Groups:
     async def described(
         self, coordinator: Coordinator, authorized_operations: bool = False
     ) -> GroupDescription:
-        """Return the coordinator's description of a group, of either protocol."""
+        """Return the coordinator's description of a group, of any kind."""
         ids, allowed = [coordinator.group_id], authorized_operations
         request = describing.ConsumerGroupDescribeRequest(
             group_ids=ids, include_authorized_operations=allowed
@@ -137,9 +140,53 @@ class Groups:
         )
         answer = await coordinator.call(old, describing_classic.DescribeGroupsResponse)
         classic = answer.groups[0]
+        if classic.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
+            shares = await self._described_shares(coordinator, authorized_operations)
+            if shares is not None:
+                return shares
         _check(coordinator, classic.error_code, classic.error_message or "")
         operations = operations_in(classic.authorized_operations)
         return replace(classic_group(classic), authorized_operations=operations)
+
+    async def _described_shares(
+        self, coordinator: Coordinator, authorized_operations: bool
+    ) -> GroupDescription | None:
+        """Return the description of a share group; None if the coordinator has none of this id."""
+        request = describing_shares.ShareGroupDescribeRequest(
+            group_ids=[coordinator.group_id],
+            include_authorized_operations=authorized_operations,
+        )
+        try:
+            response = describing_shares.ShareGroupDescribeResponse
+            found = (await coordinator.call(request, response)).groups[0]
+            _check(coordinator, found.error_code, found.error_message or "")
+        except KafkaError as error:
+            if error.code in _NOT_THAT_TYPE:
+                return None
+            raise
+        operations = operations_in(found.authorized_operations)
+        return replace(share_group(found), authorized_operations=operations)
+
+    async def share_offsets(
+        self, coordinator: Coordinator
+    ) -> dict[TopicPartition, tuple[int, int | None]]:
+        """Return where a share group begins in each of its partitions, and how many records are
+        left to do; None is unknown."""
+        asked = share_offsets.DescribeShareGroupOffsetsRequestGroup(
+            group_id=coordinator.group_id, topics=None
+        )
+        request = share_offsets.DescribeShareGroupOffsetsRequest(groups=[asked])
+        response = share_offsets.DescribeShareGroupOffsetsResponse
+        (found,) = (await coordinator.call(request, response)).groups
+        _check(coordinator, found.error_code, found.error_message or "")
+        return {
+            TopicPartition(topic.topic_name, each.partition_index): (
+                each.start_offset,
+                None if each.lag < 0 else each.lag,
+            )
+            for topic in found.topics
+            for each in topic.partitions
+        }
 
     async def delete(self, groups: Iterable[str]) -> dict[str, KafkaError | None]:
         async def ask(coordinator: Coordinator) -> None:

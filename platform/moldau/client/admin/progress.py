@@ -14,7 +14,7 @@ from moldau.client.admin.requests import Requests
 from moldau.client.admin.topics import Topics
 from moldau.client.consumer.offsets import LATEST, Found
 from moldau.client.group.coordinator import Coordinator
-from moldau.client.group.descriptions import GroupDescription, MemberDescription
+from moldau.client.group.descriptions import SHARE_TYPE, GroupDescription, MemberDescription
 from moldau.client.settings import arguments
 from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.errors.codes import KafkaError
@@ -29,10 +29,14 @@ class PartitionProgress:
     committed: OffsetAndMetadata | None
     end: int | None
     member: MemberDescription | None
+    undone: int | None = None
+    """In a share group: how many records are left, as its coordinator counts them."""
 
     @property
     def lag(self) -> int | None:
         """How many offsets are left to read; None if nothing is committed or the end is unknown."""
+        if self.undone is not None:
+            return self.undone
         if self.committed is None or self.end is None:
             return None
         return self.end - self.committed.offset
@@ -74,13 +78,25 @@ class Progress:
     async def _without_ends(self, coordinator: Coordinator) -> GroupProgress:
         """Return the progress as the group's coordinator knows it, without ends."""
         group = await self._groups.described(coordinator)
-        committed = await self._groups.committed(coordinator)
+        undone: dict[TopicPartition, int | None] = {}
+        if group.type == SHARE_TYPE:
+            stands = await self._groups.share_offsets(coordinator)
+            undone = {where: left for where, (_, left) in stands.items()}
+            committed = {
+                where: OffsetAndMetadata(start)
+                for where, (start, _) in stands.items()
+                if start >= 0
+            }
+        else:
+            committed = await self._groups.committed(coordinator)
         readers = {where: each for each in group.members for where in each.assignment}
         address = (await coordinator.connection()).address
         known = self._requests.cluster.metadata.brokers.values()
         broker = next((each for each in known if each.address == address), None)
         partitions = (
-            PartitionProgress(where, committed.get(where), None, readers.get(where))
+            PartitionProgress(
+                where, committed.get(where), None, readers.get(where), undone.get(where)
+            )
             for where in sorted(committed.keys() | readers.keys())
         )
         return GroupProgress(group, broker or Broker(-1, address), tuple(partitions))

@@ -1,9 +1,9 @@
-"""An admin's view of a group, of either protocol. No IO."""
+"""An admin's view of a group, of any kind. No IO."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from moldau.client.group.subscription_bytes import (
     PROTOCOL_TYPE,
@@ -15,7 +15,10 @@ from moldau.link.metadata import TopicPartition
 from moldau.protocol.acl_operations import AclOperation
 from moldau.protocol.messages import consumer_group_describe as consumer
 from moldau.protocol.messages import describe_groups as classic
+from moldau.protocol.messages import share_group_describe as share
 
+SHARE_TYPE: Final = "share"
+"""The type and the protocol type of share groups."""
 _CLASSIC_MEMBER = 0
 
 
@@ -91,7 +94,36 @@ def consumer_group(told: consumer.DescribedGroup) -> GroupDescription:
     )
 
 
-def _flat(told: consumer.Assignment) -> tuple[TopicPartition, ...]:
+def share_group(told: share.DescribedGroup) -> GroupDescription:
+    """Return the description of a share group."""
+    return GroupDescription(
+        told.group_id,
+        told.group_state,
+        SHARE_TYPE,
+        SHARE_TYPE,
+        told.assignor_name,
+        tuple(
+            MemberDescription(
+                each.member_id,
+                None,
+                each.client_id,
+                each.client_host,
+                tuple(each.subscribed_topic_names),
+                "",
+                _flat(each.assignment),
+                _flat(each.assignment),
+                each.rack_id,
+                each.member_epoch,
+                is_classic=False,
+            )
+            for each in told.members
+        ),
+        told.group_epoch,
+        told.assignment_epoch,
+    )
+
+
+def _flat(told: consumer.Assignment | share.Assignment) -> tuple[TopicPartition, ...]:
     return tuple(
         TopicPartition(each.topic_name, index)
         for each in told.topic_partitions
