@@ -6,7 +6,9 @@ wanted the marker, and to no later one. The last report is repeated if the shard
 record that completes the transaction.
 
 Partitions on this node are written in the same turn of the event loop in which the decision is
-committed, so a transaction on one node ends without a task or a pause.
+committed, so a transaction on one node ends without a task or a pause. Another broker has one
+request in flight. The markers that it is to write meanwhile are in the next one, of all
+transactions: the more transactions end, the fewer requests each of them costs.
 """
 
 from __future__ import annotations
@@ -40,6 +42,8 @@ LANE: Final = "markers"
 PAUSE_SECONDS: Final = 0.1
 """The pause before the next attempt. Each attempt without progress doubles it."""
 LONGEST_PAUSE_SECONDS: Final = 2.0
+TOGETHER_MAX: Final = 1000
+"""The number of transactions in one request to another broker."""
 _NOBODY: Final = -1
 
 
@@ -50,6 +54,10 @@ class MarkerWriter:
         self.node = node
         self.tasks: set[asyncio.Task[None]] = set()
         self.timers: set[asyncio.TimerHandle] = set()
+        self._waiting: dict[int, list[tuple[_Ending, list[TopicPartition]]]] = {}
+        """By broker: the markers for its next request."""
+        self._asking: set[int] = set()
+        """The brokers with a request in flight."""
 
     def carry_out(self, effects: tuple[Effect, ...], shell: ShardShell[Any]) -> None:
         """Write the markers of transactions of this shard."""
@@ -57,8 +65,53 @@ class MarkerWriter:
             assert isinstance(effect, WriteMarkers)
             _Ending(self, effect, shell).write()
 
+    def send(self, leader: int, ending: _Ending, partitions: list[TopicPartition]) -> None:
+        """Let another broker write markers, with the next request to it."""
+        waiting = self._waiting.setdefault(leader, [])
+        waiting.append((ending, partitions))
+        if leader not in self._asking:
+            self._asking.add(leader)
+            task = self.node.runtime.spawn(self._ask(leader), name=f"markers-{leader}")
+            self.tasks.add(task)
+            task.add_done_callback(self.tasks.discard)
+
+    async def _ask(self, leader: int) -> None:
+        """Send what waits for this broker, one request after the other."""
+        try:
+            while self._waiting.get(leader):
+                asked = _next_request(self._waiting[leader])
+                codes = await self._answer(leader, list(asked.values()))
+                for producer_id, (ending, partitions) in asked.items():
+                    for each in partitions:
+                        code = codes.get((producer_id, *each), ErrorCode.NETWORK_EXCEPTION)
+                        ending.take(each, ErrorCode(code))
+        finally:
+            self._asking.discard(leader)
+
+    async def _answer(
+        self, leader: int, asked: list[tuple[_Ending, list[TopicPartition]]]
+    ) -> dict[tuple[int, str, int], int]:
+        """Return the codes by producer id, topic and partition; none if there is no answer."""
+        markers = [ending.request(partitions) for ending, partitions in asked]
+        try:
+            peers = self.node.peers
+            if peers is None:
+                raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
+            request = WriteTxnMarkersRequest(markers=markers)
+            response = await peers.request(leader, request, WriteTxnMarkersResponse, lane=LANE)
+        except KafkaError as error:
+            self.node.log.debug("a broker writes no markers", broker=leader, why=str(error))
+            return {}
+        return {
+            (marker.producer_id, topic.name, row.partition_index): row.error_code
+            for marker in response.markers
+            for topic in marker.topics
+            for row in topic.partitions
+        }
+
     def close(self) -> None:
         """Stop: the shards are closed."""
+        self._waiting.clear()
         for timer in self.timers:
             timer.cancel()
         self.timers.clear()
@@ -73,6 +126,7 @@ class _Ending:
         self._writer = writer
         self._node = writer.node
         self._effect = effect
+        self.producer_id = effect.producer_id
         self._shell = shell
         self._left = set(effect.partitions)
         self._written: set[TopicPartition] = set()
@@ -105,9 +159,9 @@ class _Ending:
                     self._write_here(each)
             elif leader == _NOBODY:
                 for each in partitions:
-                    self._take(each, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+                    self.take(each, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
             else:
-                self._send(leader, partitions)
+                self._writer.send(leader, self, partitions)
         self._is_asking = False
         self._report_if_answered()
 
@@ -117,7 +171,7 @@ class _Ending:
         except MoldauError as error:
             what = "writing a marker of a transaction failed"
             self._node.log.failure(what, error, **partition._asdict())
-            self._take(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
+            self.take(partition, ErrorCode.UNKNOWN_SERVER_ERROR)
 
     def _leader_of(self, partition: TopicPartition) -> int:
         topic = self._node.image.topics.by_name(partition.topic)
@@ -125,9 +179,9 @@ class _Ending:
         return _NOBODY if known is None else known.leader
 
     def _on_code(self, partition: TopicPartition) -> Any:
-        return lambda code: self._take(partition, code)
+        return lambda code: self.take(partition, code)
 
-    def _take(self, partition: TopicPartition, code: ErrorCode) -> None:
+    def take(self, partition: TopicPartition, code: ErrorCode) -> None:
         """Note the result for one partition. Only the first result of an attempt counts."""
         if partition not in self._unanswered:
             return
@@ -182,34 +236,8 @@ class _Ending:
         self._writer.timers.add(self._timer)
         self._pause = min(self._pause * 2, LONGEST_PAUSE_SECONDS)
 
-    # Other brokers.
-
-    def _send(self, leader: int, partitions: list[TopicPartition]) -> None:
-        name = f"markers-{leader}"
-        task = self._node.runtime.spawn(self._ask(leader, partitions), name=name)
-        self._writer.tasks.add(task)
-        task.add_done_callback(self._writer.tasks.discard)
-
-    async def _ask(self, leader: int, partitions: list[TopicPartition]) -> None:
-        codes: dict[tuple[str, int], int] = {}
-        try:
-            peers = self._node.peers
-            if peers is None:
-                raise KafkaError(ErrorCode.NETWORK_EXCEPTION)
-            request = WriteTxnMarkersRequest(markers=[self._request(partitions)])
-            response = await peers.request(leader, request, WriteTxnMarkersResponse, lane=LANE)
-            codes = {
-                (topic.name, row.partition_index): row.error_code
-                for marker in response.markers
-                for topic in marker.topics
-                for row in topic.partitions
-            }
-        except KafkaError as error:
-            self._node.log.debug("a broker writes no markers", broker=leader, why=str(error))
-        for each in partitions:
-            self._take(each, ErrorCode(codes.get(each, ErrorCode.NETWORK_EXCEPTION)))
-
-    def _request(self, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:
+    def request(self, partitions: Iterable[TopicPartition]) -> WritableTxnMarker:
+        """Return the marker for these partitions, as another broker gets it."""
         by_topic: dict[str, list[int]] = {}
         for topic, partition in partitions:
             by_topic.setdefault(topic, []).append(partition)
@@ -225,3 +253,20 @@ class _Ending:
                 for name, ids in by_topic.items()
             ],
         )
+
+
+def _next_request(
+    waiting: list[tuple[_Ending, list[TopicPartition]]],
+) -> dict[int, tuple[_Ending, list[TopicPartition]]]:
+    """Take what the next request has out of `waiting`, by producer id. Two markers of one producer,
+    as before and after a move of its coordinator, are in two requests: answers name producers."""
+    taken: dict[int, tuple[_Ending, list[TopicPartition]]] = {}
+    left = []
+    for ending, partitions in waiting:
+        producer_id = ending.producer_id
+        if producer_id in taken or len(taken) == TOGETHER_MAX:
+            left.append((ending, partitions))
+        else:
+            taken[producer_id] = ending, partitions
+    waiting[:] = left
+    return taken
