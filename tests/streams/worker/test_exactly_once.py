@@ -80,6 +80,8 @@ def copying(app: str, lines: str, out: str) -> Plan:
 def test_a_restore_waits_for_a_transaction_that_is_open_below_its_end(
     is_committed: bool, total: str, moldau_broker: SyncEmbeddedBroker, tmp_path: Path
 ) -> None:
+    """As in KAFKA-10167, and KAFKA-20685 for what is aborted then."""
+
     async def scenario(cluster: Cluster) -> None:
         app, lines, out = names()
         await cluster.make(lines, out)
@@ -113,6 +115,8 @@ def _waits_at_the_end(worker: Worker) -> bool:
 def test_windows_are_restored_past_the_marker_at_the_end_of_their_changelog(
     moldau_broker: SyncEmbeddedBroker, tmp_path: Path
 ) -> None:
+    """As in KAFKA-20876."""
+
     async def scenario(cluster: Cluster) -> None:
         app, lines, out = names()
         await cluster.make(lines, out)
@@ -133,6 +137,8 @@ def test_windows_are_restored_past_the_marker_at_the_end_of_their_changelog(
 def test_a_global_table_that_ends_with_a_marker_is_complete_at_each_start(
     is_aborted: bool, moldau_broker: SyncEmbeddedBroker, tmp_path: Path
 ) -> None:
+    """As in KAFKA-21034."""
+
     async def scenario(cluster: Cluster) -> None:
         app, lines, out = names()
         await cluster.make(lines, out, f"{app}-names", partitions=1)
