@@ -785,12 +785,6 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         "Kafka opens and closes listeners at once; here they are bound at the start only.",
         _NOT_YET,
     ),
-    OnPurpose(
-        "A `listener.security.protocol.map` with SSL or SASL is refused at run time, whether there "
-        "is such a listener or not, unless it is a pair of Kafka's default that no listener uses.",
-        "Kafka takes it. Nothing may be served in the clear that was to be protected.",
-        _NOT_YET,
-    ),
 )
 
 
