@@ -766,8 +766,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     OnPurpose(
         "ApiVersions leaves out the APIs of delegation tokens, share and streams groups, "
         "which later versions bring.",
-        "What is not served is not offered. SASL and quotas are offered and refused, because "
-        "tools tell a broker's version by them.",
+        "What is not served is not offered.",
         _NOT_YET,
         cases=("administration/*", "frames/*", "recorded_*"),
         paths=("api_keys",),
@@ -775,8 +774,9 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ours=ABSENT,
     ),
     OnPurpose(
-        "AlterClientQuotas: UNSUPPORTED_VERSION with a text.",
-        "No quota of clients is enforced yet.",
+        "AlterClientQuotas takes producer_byte_rate and consumer_byte_rate; others: "
+        "UNSUPPORTED_VERSION.",
+        "Only these two are enforced yet.",
         _NOT_YET,
     ),
     OnPurpose(

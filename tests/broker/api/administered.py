@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections import deque
 from collections.abc import Callable, Sequence
+from functools import partial
 from random import Random
 from types import SimpleNamespace
 from typing import Any, TypeVar, cast
@@ -99,6 +100,10 @@ class Asked:
         self.answers: list[Response] = []
         self._body = _body(request.encode_parts(version))
 
+    @property
+    def size_bytes(self) -> int:
+        return len(self._body)
+
     def decode(self) -> Request:
         return request_class(self.arrival.key).decode(self._body, self.arrival.version)
 
@@ -137,6 +142,16 @@ class _Timeless:
         """The answer has come."""
 
 
+class _Unwatched:
+    """No time passes, and nothing looks for transactions that are open for too long."""
+
+    def close(self) -> None:
+        """Nothing was begun."""
+
+
+_UNWATCHED = partial(coordinators_of, watch=lambda node: _Unwatched())
+
+
 class Administered:
     """The broker with the number 1, and others that only the controller knows."""
 
@@ -144,7 +159,7 @@ class Administered:
         self,
         *brokers: int,
         loggers: Loggers | None = None,
-        make_coordinators: Callable[[Node], Coordinators] = coordinators_of,
+        make_coordinators: Callable[[Node], Coordinators] = _UNWATCHED,
         **given: str,
     ) -> None:
         self.cluster = Cluster(*(brokers or (1,)))

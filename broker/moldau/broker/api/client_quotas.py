@@ -1,13 +1,13 @@
-"""DescribeClientQuotas and AlterClientQuotas: no quota is enforced yet, so none can be set.
+"""DescribeClientQuotas, answered from the image, and the form of a refused AlterClientQuotas.
 
-The metadata may hold quotas that a controller of Apache Kafka wrote; they are described as such.
+The metadata may hold quotas that a controller of Apache Kafka wrote and that are not enforced here;
+they are described as such.
 """
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, cast
 
-from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
     AlterClientQuotasResponse,
@@ -27,10 +27,8 @@ if TYPE_CHECKING:
 
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
+    from moldau.errors.codes import KafkaError
 
-NOT_ENFORCED: Final = KafkaError(
-    ErrorCode.UNSUPPORTED_VERSION, "this cluster does not enforce quotas of clients yet"
-)
 _EXACT: Final = 0
 _DEFAULT: Final = 1
 

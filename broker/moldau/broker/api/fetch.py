@@ -77,6 +77,11 @@ def serve(node: Node, request: ApiRequest) -> None:
         reader = FetchReader(node, message, version)
     else:
         reader = GuardedReader(node, message, request)
+    if node.quotas.is_limiting and not reader.is_follower:
+        bytes_max = node.quotas.fetch_bytes_max(request)
+        if bytes_max is not None:
+            reader.max_bytes = min(reader.max_bytes, bytes_max)
+            reader.min_bytes = min(reader.min_bytes, reader.max_bytes)
     now_ms = node.runtime.clock.monotonic_ns() // _NS_PER_MS
     try:
         context = node.fetch_sessions.begin(
@@ -435,10 +440,22 @@ class Fetch(DelayedAnswer):
             else:
                 traffic.bytes_out += each.size
 
+    def _is_over_quota(self, rows: list[Row]) -> bool:
+        """Whether the client must wait for the records, and gets an empty response (KIP-219)."""
+        reader = self._reader
+        quotas = reader.node.quotas
+        if not quotas.is_limiting or reader.is_follower:
+            return False
+        size = sum(len(data.records or b"") for _, _, data in rows)
+        return size > 0 and quotas.holds_fetch(self.request, size)
+
     def _answer(self, rows: list[Row]) -> None:
         node = self._reader.node
         now_ms = node.runtime.clock.monotonic_ns() // _NS_PER_MS
         try:
+            if self._is_over_quota(rows):
+                self.answer(_new_response(self._context.hold(), []))
+                return
             session_id, told_rows = self._context.conclude(rows, now_ms)
         except KafkaError as error:
             refusal = _session_refusal(error)

@@ -83,6 +83,16 @@ class FetchContext:
             session.view = view
         return view
 
+    def hold(self) -> int:
+        """Return the session id for a response without any rows, after which the client asks for
+        the same again. Raise KafkaError as `conclude`."""
+        session = self._session
+        if session is None:
+            return NO_SESSION
+        if session.epoch != self._epoch:
+            raise _wrong_epoch(session, self._epoch)
+        return session.session_id
+
     def conclude(
         self, rows: list[tuple[Key, Wanted, PartitionData]], now_ms: int
     ) -> tuple[int, Iterable[PartitionRow]]:

@@ -180,9 +180,7 @@ APIS: Final[Mapping[int, Api]] = {
         *(CLUSTER, DESCRIBE_CONFIGS),
         refuse=client_quotas.refuse_describe,
     ),
-    49: Api.of_off(
-        client_quotas.NOT_ENFORCED, (CLUSTER, ALTER_CONFIGS), BOTH, client_quotas.refuse_change
-    ),
+    49: _decided(CLUSTER, ALTER_CONFIGS, client_quotas.refuse_change),
     50: Api(scram.serve_describe, CLUSTER, DESCRIBE, BOTH),
     51: _decided(CLUSTER, ALTER, refuse_scram),
     **dict.fromkeys((52, 53, 54), _between_nodes()),

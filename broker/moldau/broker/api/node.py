@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Protocol, TypeAlias
 
 from moldau.broker.api.fetch_session_cache import FetchSessions
 from moldau.broker.api.producer_id_block import ProducerIdBlocks
+from moldau.broker.api.quota.waits import Waits
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.decision.authorizer import ALLOW_ALL
 from moldau.broker.settings import fetch as fetch_settings
@@ -112,6 +113,8 @@ class Node:
     unconfirmed_bytes: int = field(init=False, default=0)
     """The bytes of batches that wait until the coordinator of their transaction has answered."""
     producer_ids: ProducerIdBlocks = field(init=False)
+    quotas: Waits = field(init=False)
+    """How long clients wait because of their quotas."""
     fetch_sessions: FetchSessions = field(init=False)
     coordinators: Coordinators = field(init=False)
     coordinator_home: NodeHome = field(init=False)
@@ -136,6 +139,7 @@ class Node:
         slots = self.settings[fetch_settings.max_incremental_fetch_session_cache_slots]
         self.fetch_sessions = FetchSessions(slots, self.runtime.random)
         self.producer_ids = ProducerIdBlocks(self)
+        self.quotas = Waits(self)
         self.coordinator_home = NodeHome(self)
         self.share_persister = SharePersister(self)
         self.shares = SharePartitions(ShareHome(self))

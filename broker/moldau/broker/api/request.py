@@ -70,6 +70,11 @@ class ApiRequest(Protocol):
         ...
 
     @property
+    def size_bytes(self) -> int:
+        """The size of the message while it is served."""
+        ...
+
+    @property
     def is_gone(self) -> bool:
         """Whether the client is gone and reads no answer. Answering is still allowed."""
         ...
@@ -94,5 +99,5 @@ class ApiRequest(Protocol):
 
 Handler: TypeAlias = "Callable[[Node, ApiRequest], None]"
 
-Throttle: TypeAlias = "Callable[[ApiRequest, Response], int]"
-"""Returns how many milliseconds the client must wait after this response."""
+Throttle: TypeAlias = "Callable[[ApiRequest, Response | None], int]"
+"""Returns how many milliseconds the client must wait after this response; None: it gets none."""

@@ -58,10 +58,10 @@ class BrokerService:
     def __init__(
         self, node: Node, apis: Mapping[int, Api] = APIS, throttle: Throttle | None = None
     ) -> None:
-        """`throttle` says how long the client of a request must wait after its response; None if
-        no client has a quota."""
+        """`throttle` says how long the client of a request must wait after its response; None: as
+        long as the node's quotas say."""
         self.served: Mapping[int, Versions] = served_versions(apis)
-        self.throttle = throttle
+        self.throttle: Throttle = throttle or node.quotas.take
         self._node = node
         self._requests = node.requests
         self._apis = apis
@@ -76,6 +76,8 @@ class BrokerService:
         the handler becomes the answer."""
         key = request.arrival.key
         self._requests[key] += 1
+        if not key and self._node.quotas.is_limiting:
+            self._node.quotas.charge_produce(request)
         try:
             self._handlers[key](self._node, request)
         except MalformedMessage:

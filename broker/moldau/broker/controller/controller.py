@@ -22,6 +22,7 @@ from moldau.broker.controller.outcome import DecisionInputs, Outcome
 from moldau.broker.controller.partition_growth import create_partitions
 from moldau.broker.controller.periodic import Periodic
 from moldau.broker.controller.producer_ids import allocate_producer_ids
+from moldau.broker.controller.quota_changes import alter_quotas
 from moldau.broker.controller.reassignments import alter_reassignments, list_reassignments
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.scram_changes import alter_scram, describe_scram
@@ -30,6 +31,7 @@ from moldau.broker.decision.context import RequestContext
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import MetadataRecord, Request, Response
 from moldau.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from moldau.protocol.messages.alter_client_quotas import AlterClientQuotasRequest
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest
 from moldau.protocol.messages.alter_partition import AlterPartitionRequest
 from moldau.protocol.messages.alter_partition_reassignments import (
@@ -154,6 +156,7 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     ListConfigResourcesRequest: lambda at, request, context, _: Outcome(
         (), config_changes.list_config_resources(at.image, request, context.version)
     ),
+    AlterClientQuotasRequest: lambda at, request, _, __: alter_quotas(at.image, request),
     CreateAclsRequest: lambda at, request, _, inputs: acl_changes.create_acls(
         at.image, request, inputs
     ),

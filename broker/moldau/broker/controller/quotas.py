@@ -1,4 +1,4 @@
-"""Client quotas: the fold of their records. No request changes them yet.
+"""Client quotas: the fold of their records. `quota_changes` decides about changes.
 
 Invariants: an entity without a quota has no entry. The quotas of an entity are replaced and never
 changed in place.
@@ -21,10 +21,12 @@ class ClientQuotas:
 
     RECORDS = (ClientQuotaRecord,)
 
-    __slots__ = ("by_entity",)
+    __slots__ = ("by_entity", "changes")
 
     def __init__(self) -> None:
         self.by_entity: dict[Entity, dict[str, float]] = {}
+        self.changes = 0
+        """Grows with each change."""
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClientQuotas):
@@ -36,6 +38,7 @@ class ClientQuotas:
     def replay(self, record: MetadataRecord) -> None:
         """Apply one record of this family."""
         assert isinstance(record, ClientQuotaRecord)
+        self.changes += 1
         entity = frozenset((part.entity_type, part.entity_name) for part in record.entity)
         before = self.by_entity.get(entity, {})
         quotas = {key: value for key, value in before.items() if key != record.key}

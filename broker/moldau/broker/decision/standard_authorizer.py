@@ -11,7 +11,7 @@ names that they ask about.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from moldau.broker.security.access.index import AclIndex, Question
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -24,6 +24,11 @@ if TYPE_CHECKING:
 _KEPT_MAX: Final = 50_000
 _SOME_NAME: Final = "hardcode"
 """Kafka's name for a resource that no rule is about."""
+
+
+_OPERATIONS_MAX: Final = 64
+_Key: TypeAlias = tuple[str, str, str, int]
+"""The type and name of a principal, its host, and a right as one number."""
 
 
 class Verdict(NamedTuple):
@@ -39,6 +44,18 @@ RULE: Final = "rule"
 SUPER_USER: Final = "super user"
 DEFAULT: Final = "default"
 NO_MATCH: Final = "no matching rule"
+
+
+class _Decisions(dict[str, bool]):
+    """Decisions by the name of the resource; one that is missing is made."""
+
+    def __init__(self, decide: Callable[[str], bool]) -> None:
+        super().__init__()
+        self._decide = decide
+
+    def __missing__(self, name: str) -> bool:
+        answer = self[name] = self._decide(name)
+        return answer
 
 
 class StandardAuthorizer:
@@ -61,30 +78,45 @@ class StandardAuthorizer:
         self.is_ready = False
         """Whether the metadata is known. The server sets it."""
         self._index = index
-        self._kept: dict[tuple[str, str, Right], dict[str, bool]] = {}
+        self._kept: dict[_Key, _Decisions] = {}
         self._kept_count = 0
-        self._kept_from: tuple[AclIndex | None, int] = (None, 0)
+        self._kept_index: AclIndex | None = None
+        self._kept_changes = 0
 
     def allowed(
         self, context: RequestContext, right: Right, names: Collection[str]
     ) -> Collection[str]:
-        """Return those of `names` on which the client has the right. Raise KafkaError while the
-        rules are not known."""
-        principal = str(context.principal)
-        if principal in self.super_users:
-            return names
-        index = self._ready_index()
-        if self._kept_from != (index, index.changes):
+        """Return those of `names` on which the client has the right, and `names` itself if these
+        are all. Raise KafkaError while the rules are not known."""
+        principal = context.principal
+        index = self._index()
+        if index is not self._kept_index or index.changes != self._kept_changes:
             self._forget(index)
-        key = (principal, context.client_host, right)
-        kept = self._kept.get(key)
-        if kept is None:
-            kept = self._kept[key] = {}
+        code = right.resource * _OPERATIONS_MAX + right.operation  # hashing the enums is slow
+        key = (principal.type, principal.name, context.client_host, code)
+        decisions = self._kept.get(key)
+        if decisions is None:
+            decisions = self._open(key, str(principal), right)
+        for name in names:
+            if not decisions[name]:
+                return [each for each in names if decisions[each]]
+        return names
+
+    def _open(self, key: _Key, principal: str, right: Right) -> _Decisions:
+        """Return the decisions about one client and one right, which are kept from now on."""
+        host = _host(key[2])
+
+        def decide(name: str) -> bool:
             self._kept_count += 1
-        found = [name for name in names if self._is_allowed(kept, key, name)]
-        if self._kept_count > _KEPT_MAX:
-            self._forget(index)
-        return names if len(found) == len(names) else found
+            if self._kept_count > _KEPT_MAX:
+                self._forget(self._index())
+            return self.explain(principal, host, right, name).is_allowed
+
+        if principal not in self.super_users:
+            self._ready_index()
+        decisions = self._kept[key] = _Decisions(decide)
+        self._kept_count += 1
+        return decisions
 
     def allowed_on_some(self, context: RequestContext, right: Right) -> bool:
         """Whether the client has the right on some resource, whatever its name."""
@@ -106,15 +138,6 @@ class StandardAuthorizer:
             return Verdict(is_allowed=False, rule=None, cause=NO_MATCH)
         return Verdict(self.allows_by_default, None, DEFAULT)
 
-    def _is_allowed(self, kept: dict[str, bool], key: tuple[str, str, Right], name: str) -> bool:
-        answer = kept.get(name)
-        if answer is None:
-            principal, host, right = key
-            answer = self.explain(principal, _host(host), right, name).is_allowed
-            kept[name] = answer
-            self._kept_count += 1
-        return answer
-
     def _ready_index(self) -> AclIndex:
         if not self.is_ready:
             raise KafkaError(
@@ -125,7 +148,7 @@ class StandardAuthorizer:
     def _forget(self, index: AclIndex) -> None:
         self._kept = {}
         self._kept_count = 0
-        self._kept_from = (index, index.changes)
+        self._kept_index, self._kept_changes = index, index.changes
 
 
 def _host(shown: str) -> str:

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from moldau.protocol.versions import Versions
 
 
-Throttle: TypeAlias = "Callable[[Request, Response], int]"
+Throttle: TypeAlias = "Callable[[Request, Response | None], int]"
 
 
 class Request(Arrival):
@@ -66,6 +66,11 @@ class Request(Arrival):
             return context
 
     @property
+    def size_bytes(self) -> int:
+        """The size of the body; 0 once it is dropped."""
+        return len(self.body or b"")
+
+    @property
     def is_gone(self) -> bool:
         """Whether the connection is lost. An answer is not sent then, but does no harm."""
         return self.connection.is_lost
@@ -97,6 +102,8 @@ class Request(Arrival):
         """Finish the request without a response (a produce with acks=0)."""
         connection = self.connection
         if not connection.is_lost:
+            if connection.throttle is not None:
+                self._throttle(None)
             connection.send(connection.protocol.answer_nothing(self))
         self.body = None
         if self._kept_bytes:
@@ -107,14 +114,15 @@ class Request(Arrival):
         if not self._kept_bytes:
             self.body = None
 
-    def _throttle(self, response: Response) -> None:
+    def _throttle(self, response: Response | None) -> None:
         """Tell the client how long to wait, and read nothing from it meanwhile: an old client, or
         a hostile one, does not wait by itself."""
         connection = self.connection
         assert connection.throttle is not None
         wait_ms = connection.throttle(self, response)
         if wait_ms > 0:
-            response.throttle_time_ms = wait_ms  # type: ignore[attr-defined] # the common field
+            if response is not None:
+                response.throttle_time_ms = wait_ms  # type: ignore[attr-defined] # the common field
             connection.acceptor.reactor.mute(connection, wait_ms / 1000)
 
     def _give_back(self) -> None:
@@ -135,8 +143,9 @@ class Service(Protocol):
 
     @property
     def throttle(self) -> Throttle | None:
-        """Called before each response is sent. Returns for how many milliseconds the client is to
-        be throttled; 0 if it is within its quotas. None: there are no quotas."""
+        """Called before each response is sent, and with None where a request gets none. Returns
+        for how many milliseconds the client is to be throttled; 0 if it is within its quotas. None:
+        there are no quotas."""
         ...
 
     def opened(self, connection: Connection) -> None:

@@ -5,7 +5,8 @@ FindCoordinator, the loading and unloading of shards, metrics and shutdown follo
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Protocol
 
 from moldau.broker.api.coordination import ShareStatesNode, TransactionsNode
 from moldau.broker.coordinator.coordinator import CoordinatorNode
@@ -21,9 +22,18 @@ if TYPE_CHECKING:
     from moldau.broker.api.node import Node
 
 
-def coordinators_of(node: Node) -> Coordinators:
-    """Return the coordinators of a node, without any shard."""
-    markers, late = MarkerWriter(node), LateTransactions(node)
+class Watching(Protocol):
+    """A part that looks at the node from time to time, until it is closed."""
+
+    def close(self) -> None: ...
+
+
+def coordinators_of(
+    node: Node, watch: Callable[[Node], Watching] = LateTransactions
+) -> Coordinators:
+    """Return the coordinators of a node, without any shard. `watch` starts to look for transactions
+    that are open for too long, on the running event loop."""
+    markers, late = MarkerWriter(node), watch(node)
 
     def close_transactions() -> None:
         markers.close()

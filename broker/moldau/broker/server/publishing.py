@@ -113,17 +113,13 @@ class Publisher:
     def begin(self, node: Node, log: Logger) -> None:
         """Apply the whole image to this node, and from now on each change. The logs are loaded.
 
-        Set aside logs that the cluster does not know. Warn about stored metadata of features that
-        are not built.
+        Set aside logs that the cluster does not know.
         """
         self._node, self._log = node, log
         node.image = self.image
         self._pending = Changes()
         self._apply(node, _everything(self.image))
         node.replicas.set_aside_strays()
-        limited = len(self.image.client_quotas.by_entity)
-        if limited:
-            log.warn("client quotas that are stored have no effect yet", entities=limited)
 
     def config_of(self, settings: Settings, topic: str) -> TopicConfig:
         """Return a topic's config, before there is a node."""

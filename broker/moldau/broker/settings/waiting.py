@@ -39,7 +39,6 @@ WAITING: Final[Mapping[str, str]] = {
     "metrics.": _REPORTERS,
     "num.replica.fetchers": _FOLLOWERS,
     "principal.builder.class": _LOGINS,
-    "quota.": _QUOTAS,
     "remote.": _TIERED,
     "replica.socket.receive.buffer.bytes": _FOLLOWERS,
     "sasl.kerberos.": "logins with Kerberos",

@@ -7,9 +7,10 @@ Rights on transactions are taken from the batches and not from the fields of the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.rights.guard import Guarded, changed
+from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages.delete_records import (
@@ -42,6 +43,7 @@ if TYPE_CHECKING:
     from moldau.broker.api.rights.guard import Client
 
 _TOPIC: Final = AclResource.TOPIC
+_WRITE: Final = Right(_TOPIC, AclOperation.WRITE)
 _FAILED: Final = ErrorCode.TOPIC_AUTHORIZATION_FAILED
 _IDS_SINCE: Final = 13
 _ATTRIBUTES_AT: Final = 22
@@ -62,6 +64,8 @@ def guard_produce(
         topic.name if version < _IDS_SINCE else client.name_of(topic.topic_id)
         for topic in message.topic_data
     ]
+    if None not in names and client.has(_WRITE, cast("list[str]", names)):
+        return None
     allowed = client.allowed(_TOPIC, AclOperation.WRITE, (each for each in names if each))
     known = list(zip(names, message.topic_data, strict=True))
     refused = [_refused(topic, _FAILED) for name, topic in known if name and name not in allowed]

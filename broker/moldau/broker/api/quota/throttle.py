@@ -1,0 +1,115 @@
+"""How long a client must wait because of its quotas (KIP-219).
+
+    wait_ms = throttle.on_produced(client, size, now_ms)
+
+A produce is done, and its response says how long the client is not read from then on. A fetch that
+would exceed the quota is answered at once without records, and the client waits then, so that what
+was not sent is not counted.
+
+Invariants: only clients with a quota have a rate here, and one that is idle for a whole window is
+forgotten when there are many. Over a window, the rate of a client that always asks is its quota.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from moldau.broker.api.quota.limits import Limit, limit_of
+from moldau.broker.api.quota.rate import Rate
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from moldau.broker.controller.quotas import ClientQuotas
+
+PRODUCE: Final = "producer_byte_rate"
+FETCH: Final = "consumer_byte_rate"
+_RATES_MAX: Final = 10_000
+
+
+class Client(NamedTuple):
+    """The user and the client id of a request."""
+
+    user: str
+    client_id: str
+
+
+class Throttle:
+    """The rates of the clients that have quotas."""
+
+    __slots__ = ("_known", "_known_from", "_quotas", "_rates", "_sample_ms", "_samples")
+
+    def __init__(
+        self, quotas: Callable[[], ClientQuotas], samples: int = 11, sample_ms: int = 1000
+    ) -> None:
+        """`quotas` returns the quotas of the committed metadata."""
+        self._quotas = quotas
+        self._samples = samples
+        self._sample_ms = sample_ms
+        self._rates: dict[tuple[str, str | None, str | None], Rate] = {}
+        self._known: dict[tuple[str, Client], Limit | None] = {}
+        """The quotas of clients, until one changes."""
+        self._known_from: tuple[ClientQuotas | None, int] = (None, 0)
+
+    @property
+    def is_limiting(self) -> bool:
+        """Whether any client has a quota."""
+        return bool(self._quotas().by_entity)
+
+    def on_produced(self, client: Client, size: int, now_ms: int) -> int:
+        """Count a produce of that many bytes. Return for how many milliseconds its client waits."""
+        limit = self._limit(PRODUCE, client)
+        if limit is None:
+            return 0
+        rate = self._rate((PRODUCE, limit.user, limit.client_id), now_ms)
+        rate.record(size, now_ms)
+        return _wait_ms(rate, rate.measure(now_ms), limit.bytes_per_second, now_ms)
+
+    def on_fetched(self, client: Client, size: int, now_ms: int) -> int:
+        """Count a fetch of that many bytes if it is within the quota, and return 0. Otherwise
+        return for how many milliseconds the client waits, without records."""
+        limit = self._limit(FETCH, client)
+        if limit is None:
+            return 0
+        rate = self._rate((FETCH, limit.user, limit.client_id), now_ms)
+        wait_ms = _wait_ms(rate, rate.measure(now_ms, size), limit.bytes_per_second, now_ms)
+        if not wait_ms:
+            rate.record(size, now_ms)
+        return wait_ms
+
+    def fetch_bytes_max(self, client: Client) -> int | None:
+        """Return how many bytes one fetch may have, so that it ever fits into the quota; None for a
+        client without one."""
+        limit = self._limit(FETCH, client)
+        if limit is None:
+            return None
+        window_s = max(self._samples - 1, 1) * self._sample_ms / 1000
+        return max(1, int(limit.bytes_per_second * window_s))
+
+    def _limit(self, key: str, client: Client) -> Limit | None:
+        quotas = self._quotas()
+        if self._known_from[0] is not quotas or self._known_from[1] != quotas.changes:
+            self._known, self._known_from = {}, (quotas, quotas.changes)
+        try:
+            return self._known[key, client]
+        except KeyError:
+            if len(self._known) >= _RATES_MAX:
+                self._known = {}
+            limit = self._known[key, client] = limit_of(quotas, key, *client)
+            return limit
+
+    def _rate(self, key: tuple[str, str | None, str | None], now_ms: int) -> Rate:
+        rate = self._rates.get(key)
+        if rate is None:
+            if len(self._rates) >= _RATES_MAX:
+                self._rates = {k: v for k, v in self._rates.items() if not v.is_idle(now_ms)}
+            rate = self._rates[key] = Rate(self._samples, self._sample_ms)
+        return rate
+
+
+def _wait_ms(rate: Rate, measured: float, quota: float, now_ms: int) -> int:
+    """Return the time in which the rate falls to the quota, as Kafka has it: the excess, in shares
+    of the quota, times the window."""
+    if measured <= quota:
+        return 0
+    return max(1, round((measured - quota) / quota * rate.window_ms(now_ms)))
