@@ -356,6 +356,13 @@ def test_the_api_describes_itself_and_is_measured(worker: Worker, name: str) -> 
 
     line = f'source_record_write_total{{connector="{name}",task="0"}} 4'
     wait_until(lambda: line in metrics(), "all records are counted")
+    page = metrics().splitlines()
+    series = {each.split("{")[0].split(" ")[0] for each in page if not each.startswith("#")}
+    helped = {each.split()[2]: each.split(maxsplit=3)[3] for each in page if "# HELP" in each}
+    assert series == helped.keys()
+    assert not [name for name, text in helped.items() if text == name]
+    assert {"kafka_connect_worker_task_count", "kafka_connect_connector_status"} <= series
+    assert not [each for each in series if "connect_connect_" in each or "_metrics_" in each]
 
 
 def test_the_status_table_is_what_people_see(worker: Worker, name: str, tmp_path: Path) -> None:

@@ -1,13 +1,47 @@
 """`/metrics`: Kafka Connect's metrics by their own names, in Prometheus' text format. No IO.
 
-Group and name are joined: `kafka_connect_task_error_metrics_total_retries`.
+Group and name are joined as Strimzi's rules do, so that boards find them:
+`connect-worker-metrics` and `task-count` are `kafka_connect_worker_task_count`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from moldau.connect.herder.operations import Operations, type_of
+
+DOCS: Final = {
+    "connector-count": "Connectors that run on this worker.",
+    "task-count": "Tasks that run on this worker.",
+    "epoch": "The generation of the group of workers.",
+    "status": "1, with the state as a label.",
+    "restart-total": "How often the worker has started the failed task again.",
+    "sink-record-read-total": "Records read from topics.",
+    "sink-record-send-total": "Records passed to the sink.",
+    "put-batch-total": "Batches passed to the sink.",
+    "offset-commit-completion-total": "Commits of offsets.",
+    "offset-commit-failure-total": "Commits of offsets that failed.",
+    "partition-count": "Partitions that the task reads.",
+    "sink-record-lag": "Records that are not yet written and committed.",
+    "sink-record-unread": "Records that are not read yet.",
+    "sink-record-lag-max": "Records that are not read yet, of the partition that has most.",
+    "sink-record-missed-total": "Records that were deleted before the task read them.",
+    "source-record-poll-total": "Records that the source has returned.",
+    "source-record-write-total": "Records written to topics.",
+    "source-record-active-count": "Records that are not acknowledged yet.",
+    "source-offset-commit-completion-total": "Commits of source offsets.",
+    "source-offset-commit-failure-total": "Commits of source offsets that failed.",
+    "total-record-failures": "Failures of records.",
+    "total-record-errors": "Failures that retries did not cure.",
+    "total-records-skipped": "Records left out because of errors.",
+    "total-retries": "Retries of operations on records.",
+    "total-errors-logged": "Errors written to the log.",
+    "deadletterqueue-produce-requests": "Records sent to the dead letter topic.",
+    "deadletterqueue-produce-failures": "Records that did not reach the dead letter topic.",
+    "last-error-timestamp": "When the last error happened, in milliseconds since 1970.",
+}
+"""The meanings of metrics by Kafka's names; one that a plugin adds has its name as the meaning."""
 
 Sample = tuple[str, dict[str, str], float]
 
@@ -18,8 +52,10 @@ def render(operations: Operations) -> str:
     """Return the metrics of one worker."""
     samples = [*_of_worker(operations), *_of_connectors(operations), *_of_tasks(operations)]
     lines: list[str] = []
+    meanings = {name.replace("-", "_"): text for name, text in DOCS.items()}
     for name in dict.fromkeys(sample[0] for sample in samples):
         kind = "counter" if name.endswith("_total") else "gauge"
+        lines.append(f"# HELP {name} {_meaning(name, meanings)}")
         lines.append(f"# TYPE {name} {kind}")
         lines += [
             f"{name}{_labels(labels)} {value:g}" for each, labels, value in samples if each == name
@@ -29,7 +65,15 @@ def render(operations: Operations) -> str:
 
 def metric_name(group: str, name: str) -> str:
     """Return the Prometheus name of a metric."""
+    group = group.removesuffix("-metrics").removeprefix("connect-")
     return f"kafka_connect_{group}_{name}".replace("-", "_").replace(".", "_")
+
+
+def _meaning(name: str, meanings: Mapping[str, str]) -> str:
+    """Return the documentation of the longest known name that this one ends with."""
+    ends = (known for known in meanings if name.endswith(f"_{known}"))
+    known = max(ends, key=len, default=None)
+    return name if known is None else meanings[known]
 
 
 def _labels(labels: Mapping[str, str]) -> str:
