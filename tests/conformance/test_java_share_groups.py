@@ -12,7 +12,7 @@ from tests.conformance.filled import COUNT, TOPIC, fill
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import run_tool
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 CONSUMER: Final = "org.apache.kafka.tools.consumer.ConsoleShareConsumer"
 SHARE_GROUPS: Final = "org.apache.kafka.tools.consumer.group.ShareGroupCommand"

@@ -9,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from moldau import client
 from moldau.client import Admin, NewTopic
 from tests.client.guides import programs, run_programs, text_of
 from tests.peers.either_broker import Broker
@@ -47,11 +48,17 @@ def broker_in_step(broker: Broker, monkeypatch: pytest.MonkeyPatch) -> Broker:
     return broker
 
 
+def methods_of(kind: type) -> list[str]:
+    return sorted(name for name in dir(kind) if not name.startswith("_"))
+
+
 def test_the_table_has_each_method_once() -> None:
-    methods = {name for name in dir(Admin) if not name.startswith("_")}
-    table = "".join(line for line in text_of(GUIDE).splitlines() if line.startswith("| `kafka"))
-    named = re.findall(r"`([a-z_]+)`", table)
-    assert sorted(named) == sorted(methods - {"start", "aclose"})
+    rows = [line for line in text_of(GUIDE).splitlines() if line.startswith("| `kafka")]
+    parts = [re.split(r"`(\w+)\(admin\)`", row) for row in rows]
+    named = re.findall(r"`([a-z_]+)`", "".join(part[0] for part in parts))
+    assert sorted([*named, "aclose", "start"]) == methods_of(Admin)
+    for kind, names in (part[1:] for part in parts if len(part) > 1):
+        assert sorted(re.findall(r"`([a-z_]+)`", names)) == methods_of(getattr(client, kind))
 
 
 @pytest.mark.real
