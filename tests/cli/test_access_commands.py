@@ -114,3 +114,27 @@ def test_users_are_added_changed_and_removed(shell: Shell) -> None:
     assert "there is no user erin" in shell("user", "password", "erin", source="x\n").err
     assert "give the password as a line" in shell("user", "add", "frank", source="\n").err
     assert "does not exist" in shell("user", "remove", "erin").err
+
+
+def test_quotas_are_set_listed_and_removed(shell: Shell) -> None:
+    both = ("--user", "gus", "--client-id", "*")
+    shell.good("quota", "set", *both, "producer_byte_rate=1000000", "consumer_byte_rate=2e6")
+    assert shell.good("quota", "list", "--json").json == [
+        {
+            "user": "gus",
+            "client_id": "*",
+            "ip": None,
+            "quotas": {"producer_byte_rate": 1_000_000.0, "consumer_byte_rate": 2_000_000.0},
+        }
+    ]
+    assert shell.good("quota", "list").rows[0] == ["gus", "*", "consumer_byte_rate", "2000000"]
+    for words, said in (
+        ((*both, "producer_byte_rate"), "is not QUOTA=VALUE"),
+        (("producer_byte_rate=1",), "give --user, --client-id or both"),
+        ((*both, "sing=1"), "Invalid configuration key sing"),
+    ):
+        done = shell("quota", "set", *words)
+        assert done.code != Exit.DONE
+        assert said in done.err
+    shell.good("quota", "remove", *both, "producer_byte_rate", "consumer_byte_rate")
+    assert shell.good("quota", "list", "--json").json == []

@@ -11,31 +11,24 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
-from moldau.protocol.acl_operations import AclOperation
+from moldau.protocol.acl_operations import AclOperation as Op
 
 if TYPE_CHECKING:
     from moldau.client.admin.security import Acl
 
 _ANYONE: Final = "User:*"
 _IMPLYING: Final = {
-    AclOperation.DESCRIBE: (
-        AclOperation.READ,
-        AclOperation.WRITE,
-        AclOperation.DELETE,
-        AclOperation.ALTER,
-    ),
-    AclOperation.DESCRIBE_CONFIGS: (AclOperation.ALTER_CONFIGS,),
+    Op.DESCRIBE: (Op.READ, Op.WRITE, Op.DELETE, Op.ALTER),
+    Op.DESCRIBE_CONFIGS: (Op.ALTER_CONFIGS,),
 }
 
 
-def deciding(
-    rules: Iterable[Acl], principal: str, host: str, operation: AclOperation
-) -> Acl | None:
+def deciding(rules: Iterable[Acl], principal: str, host: str, operation: Op) -> Acl | None:
     """Return the rule that decides; None if there is none."""
     from moldau.client.admin.security import AclPermission
 
-    allowing = {operation, AclOperation.ALL, *_IMPLYING.get(operation, ())}
-    denying = {operation, AclOperation.ALL}
+    allowing = {operation, Op.ALL, *_IMPLYING.get(operation, ())}
+    denying = {operation, Op.ALL}
     allowed = None
     for rule in rules:
         if rule.principal not in (principal, _ANYONE) or rule.host not in (host, "*"):

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.client.admin.requests import error_of, value_of
 from moldau.errors.codes import KafkaError, raise_for
@@ -99,27 +99,13 @@ class SecurityAdmin:
     def __init__(self, admin: Admin) -> None:
         self._requests = admin._requests
 
-    # Rules
-
     async def describe_acls(self, chosen: AclFilter | None = None) -> list[Acl]:
         """Return the rules that the filter selects, or all."""
         fields = _filter_fields(chosen or AclFilter())
         request = describing.DescribeAclsRequest(**fields)  # type: ignore[arg-type]
         answer = await self._requests.ask(request, describing.DescribeAclsResponse)
         raise_for(answer.error_code, answer.error_message or "")
-        return [
-            Acl(
-                each.principal,
-                AclOperation(each.operation),
-                resource.resource_name,
-                AclResource(resource.resource_type),
-                AclPattern(resource.pattern_type),
-                AclPermission(each.permission_type),
-                each.host,
-            )
-            for resource in answer.resources
-            for each in resource.acls
-        ]
+        return [_rule(each, resource) for resource in answer.resources for each in resource.acls]
 
     async def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
         """Add rules. One that exists already stays as it is."""
@@ -151,20 +137,7 @@ class SecurityAdmin:
         answer = await self._requests.ask(request, deleting.DeleteAclsResponse, CONTROLLER)
         (found,) = answer.filter_results
         raise_for(found.error_code, found.error_message or "")
-        return [
-            Acl(
-                each.principal,
-                AclOperation(each.operation),
-                each.resource_name,
-                AclResource(each.resource_type),
-                AclPattern(each.pattern_type),
-                AclPermission(each.permission_type),
-                each.host,
-            )
-            for each in found.matching_acls
-        ]
-
-    # Users
+        return [_rule(each, each) for each in found.matching_acls]
 
     async def describe_users(self) -> list[ScramUser]:
         """Return all SCRAM users, sorted by name."""
@@ -227,6 +200,18 @@ class SecurityAdmin:
         response = altering.AlterUserScramCredentialsResponse
         (found,) = (await self._requests.ask(request, response, CONTROLLER)).results
         value_of(error_of(found.error_code, found.error_message))
+
+
+def _rule(entry: Any, resource: Any) -> Acl:
+    return Acl(
+        entry.principal,
+        AclOperation(entry.operation),
+        resource.resource_name,
+        AclResource(resource.resource_type),
+        AclPattern(resource.pattern_type),
+        AclPermission(entry.permission_type),
+        entry.host,
+    )
 
 
 def _filter_fields(chosen: AclFilter) -> dict[str, object]:

@@ -1,0 +1,108 @@
+"""`moldau quota`: how much users and client ids may produce and fetch in a second.
+
+    moldau quota set --user alice producer_byte_rate=1000000
+    moldau quota set --client-id '*' consumer_byte_rate=5000000
+
+`*` stands for all that have no quota of their own.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.output import write_json, write_lines, write_table
+
+if TYPE_CHECKING:
+    from moldau.cli.commands.quota_admin import QuotaEntity
+
+_HEADER: Final = ("user", "client id", "address", "quota", "value")
+
+
+def _add_nothing(parser: ArgumentParser) -> None:
+    """Add no arguments: the action is about all quotas."""
+
+
+def _add_entity(parser: ArgumentParser) -> None:
+    parser.add_argument("--user", metavar="USER", help="without `User:`; '*': all users")
+    parser.add_argument("--client-id", metavar="ID", help="'*': all client ids")
+
+
+def _add_values(parser: ArgumentParser) -> None:
+    _add_entity(parser)
+    parser.add_argument("values", nargs="+", metavar="QUOTA=VALUE")
+
+
+def _add_names(parser: ArgumentParser) -> None:
+    _add_entity(parser)
+    parser.add_argument("names", nargs="+", metavar="QUOTA")
+
+
+def _list(arguments: Namespace, context: Context) -> int:
+    from moldau.cli.commands.quota_admin import QuotaAdmin
+
+    with opened_admin(arguments, context) as admin:
+        found = admin.run(lambda client: QuotaAdmin(client).describe())
+    if arguments.json:
+        rows = [{**entity._asdict(), "quotas": quotas} for entity, quotas in found.items()]
+        write_json(context.out, rows)
+        return Exit.DONE
+    cells = [
+        [*(name or "" for name in entity), key, f"{value:g}" if value % 1 else str(int(value))]
+        for entity, quotas in found.items()
+        for key, value in quotas.items()
+    ]
+    cells.sort()
+    write_table(context.out, _HEADER, cells)
+    return Exit.DONE
+
+
+def _set(arguments: Namespace, context: Context) -> int:
+    from moldau.cli.commands.quota_admin import QuotaAdmin
+
+    entity, values = _entity(arguments), dict(map(_value, arguments.values))
+    with opened_admin(arguments, context) as admin:
+        admin.run(lambda client: QuotaAdmin(client).alter(entity, values))
+    write_lines(context.out, [f"set {name}" for name in values])
+    return Exit.DONE
+
+
+def _remove(arguments: Namespace, context: Context) -> int:
+    from moldau.cli.commands.quota_admin import QuotaAdmin
+
+    entity, names = _entity(arguments), list(dict.fromkeys(arguments.names))
+    with opened_admin(arguments, context) as admin:
+        admin.run(lambda client: QuotaAdmin(client).alter(entity, {}, unset=names))
+    write_lines(context.out, [f"removed {name}" for name in names])
+    return Exit.DONE
+
+
+def _entity(arguments: Namespace) -> QuotaEntity:
+    from moldau.cli.commands.quota_admin import QuotaEntity
+
+    if not arguments.user and not arguments.client_id:
+        raise UsageError("give --user, --client-id or both; '*' means all")
+    return QuotaEntity(arguments.user, arguments.client_id)
+
+
+def _value(text: str) -> tuple[str, float]:
+    name, equals, number = text.partition("=")
+    try:
+        if equals and name:
+            return name, float(number)
+    except ValueError:
+        pass
+    raise UsageError(f"{text!r} is not QUOTA=VALUE, as producer_byte_rate=1000000")
+
+
+command = ActionCommand(
+    "Quotas of users and client ids: list, set, remove.",
+    (
+        Action("list", "all quotas", _add_nothing, _list),
+        Action("set", "limit what clients produce and fetch", _add_values, _set),
+        Action("remove", "take quotas back", _add_names, _remove),
+    ),
+)
