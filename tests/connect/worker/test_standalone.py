@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client.sync import Admin
+from moldau.client.sync import Admin, Producer
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import command, wait_until
 from tests.connect.third_party import install
@@ -51,3 +51,28 @@ def test_a_killed_standalone_worker_goes_on_from_its_state(
     with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
         names = [topic.name for topic in admin.list_topics()]
     assert "connect-offsets" not in names
+
+
+def test_a_sink_gets_committed_records_alone(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    packages = tmp_path / "packages"
+    packages.mkdir()
+    environment = install(packages)
+    out, sink = tmp_path / "out", tmp_path / "sink.json"
+    sink.write_text(json.dumps({"name": moldau_topic, "config": lines(moldau_topic, out)}))
+    worker = tmp_path / "worker.properties"
+    worker.write_text(f"key.converter={TEXT}\nvalue.converter={TEXT}\n")
+    with Producer(
+        bootstrap_servers=moldau_broker.bootstrap_servers, transactional_id=moldau_topic
+    ) as producer:
+        for value, commits in ((b"aborted", False), (b"committed", True)):
+            producer.begin_transaction()
+            producer.send(moldau_topic, value, partition=0).result()
+            producer.commit_transaction() if commits else producer.abort_transaction()
+    words = ("run", str(sink), "--bootstrap", moldau_broker.bootstrap_servers,
+             "--state", str(tmp_path / "state"), "-c", str(worker))  # fmt: skip
+    with command(*words, environment=environment) as running:
+        wait_until(lambda: bool(content(out)), "it reads")
+        assert running.stop() == 0
+    assert content(out) == ["committed"]

@@ -210,6 +210,7 @@ class SinkRunner(TaskRunner):
             "group.id": membership.group_id,
             "client.id": f"connector-consumer-{self.spec.id}",
             "auto.offset.reset": "earliest",
+            "isolation.level": "read_committed",
             **given,
             "enable.auto.commit": "false",
         }
