@@ -263,9 +263,16 @@ def await_stable(run: Run) -> None:
 def _await(run: Run, is_so: Callable[[], bool], promise: Promise) -> None:
     """Let time pass until it is so; after too long the promise is broken."""
     deadline = run.world.now + PATIENCE_S
-    run.world.run_until(lambda: is_so() or run.world.now > deadline, within=2 * PATIENCE_S)
+    is_seen = False
+
+    def is_over() -> bool:
+        nonlocal is_seen
+        is_seen = is_seen or is_so()
+        return is_seen or run.world.now > deadline
+
+    run.world.run_until(is_over, within=2 * PATIENCE_S)
 
     async def judge(runtime: Runtime) -> None:
-        demand(is_so(), promise)
+        demand(is_seen, promise)
 
     run.brokers.run(judge, promise.name.lower())
