@@ -8,14 +8,13 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.api.coordination import NodeHome
 from moldau.broker.api.node import Node
 from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.coordinator.group.coordinator import groups_kind
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
 from moldau.broker.coordinator.shell import Terms
-from moldau.broker.server.coordinators import coordinator_node, coordinators_of
+from moldau.broker.server.coordinators import coordinator_node
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.metrics import Registry
 from moldau.protocol.declare import LogKey, LogValue
@@ -71,7 +70,7 @@ TOMBS = CoordinatorKind(KeyType.SHARE, SHARE_LOG, Tombs, lambda now: Terms(Codec
 
 def with_tombs(node: Node) -> Coordinators:
     """The server's table with another row."""
-    return Coordinators(coordinator_node(node), (groups_kind(NodeHome(node)), TOMBS))
+    return Coordinators(coordinator_node(node), (groups_kind(node.coordinator_home), TOMBS))
 
 
 def share_key() -> FindCoordinatorRequest:
@@ -80,7 +79,7 @@ def share_key() -> FindCoordinatorRequest:
 
 def only_groups(node: Node) -> Coordinators:
     """A table without the row."""
-    return Coordinators(coordinator_node(node), (groups_kind(NodeHome(node)),))
+    return Coordinators(coordinator_node(node), (groups_kind(node.coordinator_home),))
 
 
 def test_a_kind_without_a_row_has_no_coordinator() -> None:
@@ -105,8 +104,6 @@ def test_a_row_is_found_by_its_key_type_and_its_topic_is_created() -> None:
 
 def test_the_servers_table_has_groups() -> None:
     at = Administered()
-    coordinators = coordinators_of
-    assert at.node.make_coordinators is coordinators
     assert at.node.coordinators.of_topic("__consumer_offsets") is at.node.groups
     assert at.node.coordinators.of_topic("orders") is None
 

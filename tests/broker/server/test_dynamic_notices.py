@@ -16,9 +16,7 @@ from moldau.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsResponse,
 )
 from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
-from moldau.records import Producer
 from moldau.runtime import Runtime
-from tests.broker.api.requests import NOW, batch
 from tests.broker.server.houses import house
 from tests.broker.server.wire import Wire
 from tests.runtime.arena import play
@@ -72,8 +70,15 @@ def test_what_does_nothing_is_told_when_it_is_set_and_when_the_broker_starts(
     play("simulated", scenario)
 
 
-@pytest.mark.parametrize("entities", [0, 2])
-def test_quotas_that_are_stored_and_not_applied_are_told_once_at_the_start(entities: int) -> None:
+@pytest.mark.parametrize(
+    ("key", "entities"),
+    [("producer_byte_rate", 2), ("request_percentage", 0), ("request_percentage", 2)],
+)
+def test_stored_quotas_that_are_not_enforced_are_logged_once_at_the_start(
+    key: str, entities: int
+) -> None:
+    idle = entities if key == "request_percentage" else 0
+
     async def scenario(runtime: Runtime) -> None:
         async with house(runtime) as at:
             quotas = [
@@ -84,7 +89,6 @@ def test_quotas_that_are_stored_and_not_applied_are_told_once_at_the_start(entit
                     remove=False,
                 )
                 for each in range(entities)
-                for key in ("producer_byte_rate", "consumer_byte_rate")
             ]
             plan = plan_of(
                 at.settings(),
@@ -98,31 +102,8 @@ def test_quotas_that_are_stored_and_not_applied_are_told_once_at_the_start(entit
                 at.lines.clear()
                 async with at.open():
                     found = [line for line in at.complaints() if "quotas" in line]
-                assert len(found) == min(entities, 1)
-                assert all("no effect yet" in line for line in found)
-                assert all(f"entities={entities}" in line for line in found)
-
-    play("simulated", scenario)
-
-
-def test_transactions_that_nobody_here_can_end_are_told_at_the_start() -> None:
-    async def scenario(runtime: Runtime) -> None:
-        async with house(runtime) as at:
-            async with at.open() as (broker, wire):
-                for name in ("t", "u", "v"):
-                    await wire.create(name)
-                for topic, producer in (
-                    ("t", Producer(7, 0, 0, is_transactional=True)),
-                    ("u", Producer(7, 0, 0)),
-                ):
-                    partition = broker.node.replicas.partition(topic, 0)
-                    partition.append(bytearray(batch(producer=producer)), -1, NOW)
-            assert not at.complaints()
-            async with at.open():
-                (told,) = at.complaints()
-            assert "transactions are open" in told
-            assert "t-0" in told
-            assert "u-0" not in told
+                assert len(found) == min(idle, 1)
+                assert all(f"entities={idle}" in line for line in found)
 
     play("simulated", scenario)
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.outcome import Outcome, check_record_count
+from moldau.broker.controller.quotas import ENFORCED
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from moldau.broker.controller.quotas import Entity
     from moldau.protocol.declare import MetadataRecord
 
-_ENFORCED: Final = frozenset(("producer_byte_rate", "consumer_byte_rate"))
 _LATER: Final = frozenset(("request_percentage", "controller_mutation_rate"))
 _OF_ADDRESSES: Final = "connection_creation_rate"
 _LONG_MAX: Final = float(2**63)
@@ -96,13 +96,13 @@ def _check_entity(entry: AlterClientQuotasRequestEntryData, kinds: list[str]) ->
 
 
 def _check_key(key: str, kinds: list[str]) -> None:
-    known = (_OF_ADDRESSES,) if kinds == ["ip"] else _ENFORCED | _LATER
+    known = (_OF_ADDRESSES,) if kinds == ["ip"] else ENFORCED | _LATER
     if key not in known:
         raise _invalid(f"Invalid configuration key {key}")
-    if key not in _ENFORCED:
+    if key not in ENFORCED:
         raise KafkaError(
             ErrorCode.UNSUPPORTED_VERSION,
-            f"this version does not enforce {key} yet; it enforces {', '.join(sorted(_ENFORCED))}",
+            f"this version does not enforce {key} yet; it enforces {', '.join(sorted(ENFORCED))}",
         )
 
 

@@ -7,13 +7,16 @@ changed in place.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from moldau.protocol.declare import MetadataRecord
 from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
 
 Entity: TypeAlias = frozenset[tuple[str, str | None]]
 """The entity of a quota: (type, name) pairs. A null name is the default of its type."""
+
+ENFORCED: Final = frozenset(("producer_byte_rate", "consumer_byte_rate"))
+"""The quotas that brokers enforce. A controller of Apache Kafka may have stored others."""
 
 
 class ClientQuotas:
@@ -48,6 +51,10 @@ class ClientQuotas:
             self.by_entity[entity] = quotas
         else:
             self.by_entity.pop(entity, None)
+
+    def without_effect(self) -> int:
+        """Return how many entities have a quota that brokers do not enforce."""
+        return sum(1 for quotas in self.by_entity.values() if quotas.keys() - ENFORCED)
 
     def records(self, metadata_version: int) -> Iterator[MetadataRecord]:
         """Yield the records of this family for a snapshot, with the current state."""

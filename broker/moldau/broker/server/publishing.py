@@ -113,13 +113,16 @@ class Publisher:
     def begin(self, node: Node, log: Logger) -> None:
         """Apply the whole image to this node, and from now on each change. The logs are loaded.
 
-        Set aside logs that the cluster does not know.
+        Set aside logs that the cluster does not know. Warn about stored quotas without effect.
         """
         self._node, self._log = node, log
         node.image = self.image
         self._pending = Changes()
         self._apply(node, _everything(self.image))
         node.replicas.set_aside_strays()
+        idle = self.image.client_quotas.without_effect()
+        if idle:
+            log.warn("client quotas of kinds that are not enforced are stored", entities=idle)
 
     def config_of(self, settings: Settings, topic: str) -> TopicConfig:
         """Return a topic's config, before there is a node."""
