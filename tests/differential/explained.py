@@ -55,11 +55,15 @@ _BELOW_START_WHY: Final = "Kafka does after DeleteRecords, and a fetch of it fai
 _MESSAGE: Final = "error_message"
 _NO_WORDS: Final = (None, "")
 _WITHOUT_WORDS: Final = (
-    (None, ("administration", "limits", "produce", "producers", "topics", "transactions")),
-    (None, ("share_groups",)),
-    ("", ("administration",)),
+    (
+        None,
+        ("administration", "limits", "produce", "producers", "topics", "transactions"),
+        ("*.error_message",),
+    ),
+    (None, ("share_groups",), ("error_message", "*.error_message")),
+    ("", ("administration",), ("*.error_message",)),
 )
-"""What Kafka has for a message where it gives none, and in which scenarios."""
+"""What Kafka has for a message where it gives none, in which scenarios, and in which fields."""
 _ERROR: Final = "responses.partition_responses.error_code"
 _BASE: Final = "responses.partition_responses.base_offset"
 _WORDED: Final = "responses.partition_responses.error_message"
@@ -186,11 +190,11 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
             "Kafka often leaves it out; a log should say what was wrong, and where.",
             _ANYWHERE,
             cases=tuple(f"{scenario}/*" for scenario in named),
-            paths=("error_message", "*.error_message"),
+            paths=paths,
             kafka=kafka,
             ours=_words_of_a_refusal,
         )
-        for kafka, named in _WITHOUT_WORDS
+        for kafka, named, paths in _WITHOUT_WORDS
     ),
     *SHARE_ROWS,
     *(

@@ -163,14 +163,7 @@ ORDERS: Final = (
         *("group_patterns/describe *", "group_statics/describe both"),
         *("group_statics/describe while a is away", "group_statics/describe with c"),
     ),
-    *(
-        _of(path, by_id, "group_patterns/*")
-        for path in (
-            _ASSIGNED,
-            f"groups.members.{_ASSIGNED}",
-            f"groups.members.target_{_ASSIGNED}",
-        )
-    ),
+    _of(f"*{_ASSIGNED}", by_id, "group_patterns/*"),
     _of("groups.topics", by_name, "group_patterns/offsets of red stay"),
     _of("topics", by_name, "group_offsets/fetch all*"),
     _of("topics.partitions", are("0", "2", "1"), "group_offsets/fetch all*"),

@@ -8,7 +8,6 @@ from functools import cache
 
 import pytest
 
-from moldau.broker.api.handlers import APIS
 from moldau.broker.api.service import served_versions
 from moldau.protocol.messages import API
 from tests.differential import kept
@@ -95,17 +94,7 @@ def test_every_version_of_every_api_that_is_served_is_compared() -> None:
         for key, versions in served_versions().items()
         for version in range(versions.first, versions.last + 1)
     }
-    off = {(API[key].name, version) for key, version in _refused()}
-    assert not sorted(served - asked - off), (
-        "a scenario is missing: see tests/differential/README.md"
-    )
-
-
-def _refused() -> Iterator[tuple[int, int]]:
-    """Changes of quotas are refused, where Kafka takes them: there is nothing to compare."""
-    key = 49
-    assert APIS[key].off is not None
-    yield from ((key, version) for version in served_versions()[key].all())
+    assert not sorted(served - asked), "a scenario is missing: see tests/differential/README.md"
 
 
 def test_what_is_kept_has_its_scenario() -> None:
