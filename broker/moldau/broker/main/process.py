@@ -209,18 +209,21 @@ def _warn_of_exposed(broker: Broker, log: Logger) -> None:
 
 def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:
     """Print how to connect, and the data directories. Ignore that the output is not read."""
+    from moldau.broker.settings import read_listeners
     from moldau.plugins.layers import platform_version
 
     directories = ", ".join(each.path for each in broker.node.directories.directories)
     cluster = broker.node.cluster_id + (" (new)" if is_new else "")
     bootstrap = ",".join(str(at) for at in broker.endpoints.values())
+    protocols = {each.security_protocol for each in read_listeners(broker.node.settings).of_broker}
+    login = "" if protocols == {"PLAINTEXT"} else " --command-config FILE"
     with suppress(BrokenPipeError):
         out.write(
             f"moldau broker {platform_version()} is up\n"
             f"  bootstrap  {bootstrap}\n"
             f"  data       {directories}\n"
             f"  cluster    {cluster}\n"
-            f"Try: moldau topic list --bootstrap {bootstrap}\n"
+            f"Try: moldau topic list --bootstrap {bootstrap}{login}\n"
             "Ctrl-C stops it.\n"
         )
         out.flush()
