@@ -16,7 +16,7 @@ from moldau.runtime.real import RealClock
 async def browser(bootstrap: str, **settings: str) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the console; it follows redirects as a browser does."""
     connection = Connection({"bootstrap.servers": bootstrap, **settings}, RealClock())
-    application = make_application(connection, RealClock())
+    application = make_application(connection, RealClock(), ("console", "::1"))
     transport = httpx.ASGITransport(application)
     try:
         async with httpx.AsyncClient(

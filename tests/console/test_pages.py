@@ -194,6 +194,15 @@ def test_bad_input_gets_a_text_where_the_user_stands() -> None:
     on_a_used_cluster(check)
 
 
+def test_a_name_of_another_site_that_leads_here_is_refused() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        for host, status in (("evil.example:8080", 403), ("[::1]:8080", 200), ("console", 200)):
+            page = await client.get("/topics", headers={"Host": host})
+            assert page.status_code == status, host
+
+    on_a_used_cluster(check)
+
+
 def test_a_form_of_another_site_is_refused() -> None:
     async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
         for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TypeAlias
 
@@ -14,7 +14,7 @@ from starlette.routing import Route
 
 from moldau.console.connection import Connection
 from moldau.console.pages import MISSING, Pages
-from moldau.console.rendering import BadForm, Renderer, asset
+from moldau.console.rendering import BadForm, Renderer, asset, check_host
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Clock
@@ -22,13 +22,18 @@ from moldau.runtime import Clock
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def make_application(connection: Connection, clock: Clock) -> Starlette:
-    """Return the application. Its caller closes the connection."""
+def make_application(
+    connection: Connection, clock: Clock, hosts: Collection[str] | None = None
+) -> Starlette:
+    """Return the application. Its caller closes the connection. `hosts` are the only names by which
+    browsers reach it; None allows all."""
     renderer = Renderer(connection.bootstrap)
     pages = Pages(connection, renderer, clock)
 
     def guarded(endpoint: Endpoint) -> Endpoint:
         async def run(request: Request) -> Response:
+            if hosts is not None:
+                check_host(request, hosts)
             try:
                 return await endpoint(request)
             except BadForm as error:

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 LISTEN: Final = "127.0.0.1:8080"
-_LOCAL: Final = frozenset(("127.0.0.1", "localhost", "::1"))
+LOCAL: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
 class ConsoleCommand:
@@ -37,7 +37,7 @@ class ConsoleCommand:
         check_installed()
         host, port = parse_address(arguments.listen)
         settings = client_settings(arguments, context)
-        if host not in _LOCAL:
+        if host not in LOCAL:
             context.err.write(
                 f"moldau: the console has no login: {host}:{port} lets every visitor change the "
                 "cluster\n"

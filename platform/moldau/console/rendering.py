@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -78,6 +79,14 @@ def check_origin(request: Request) -> None:
     is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
     if not is_own or site not in ("same-origin", "none"):
         raise HTTPException(403, "the form came from another site")
+
+
+def check_host(request: Request, hosts: Collection[str]) -> None:
+    """Refuse a request under another name than these. Else a name of another site that leads to
+    this machine (DNS rebinding) would count as the console's own."""
+    name = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    if name not in hosts:
+        raise HTTPException(403, f"the console is not reached by the name {name}")
 
 
 async def asset(request: Request) -> Response:

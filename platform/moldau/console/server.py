@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING
 
 from moldau.console.application import make_application
+from moldau.console.command import LOCAL
 from moldau.console.connection import Connection
 from moldau.runtime.http_server import HttpServer
 
@@ -18,12 +19,16 @@ if TYPE_CHECKING:
 async def served(
     runtime: Runtime, settings: Mapping[str, str], listen: tuple[str, int]
 ) -> AsyncIterator[str]:
-    """Serve the console of a cluster, and yield its address. Raise CannotListen."""
+    """Serve the console of a cluster, and yield its address. Raise CannotListen.
+
+    On a local address, only a browser that calls it by a local name is served.
+    """
     connection = Connection(settings, runtime.clock)
     server = HttpServer(runtime, "the console", "choose another address")
     try:
         host, port = server.bind(*listen)
-        await server.start(make_application(connection, runtime.clock))
+        hosts = LOCAL if listen[0] in LOCAL else None
+        await server.start(make_application(connection, runtime.clock, hosts))
         yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
         await server.aclose()
