@@ -225,7 +225,8 @@ class Transactions:
                 else:
                     await self.commit()
         except (KafkaError, TimeoutError) as error:
-            LOG.warning("producer: the open transaction could not be ended: %s", error)
+            why = str(error) or f"no answer in {timeout_s} s"
+            LOG.warning("producer: the open transaction could not be ended: %s", why)
 
 
 def group_of(given: object) -> GroupMetadata:

@@ -63,6 +63,9 @@ _HOPELESS: Final = frozenset(
     }
 )
 """Errors that come again with the same records: the worker fails with them."""
+_CLOSE_S: Final = 10.0
+"""How long a worker that stops waits for the end of its transaction. If no broker answers, the
+coordinator aborts it in time."""
 
 
 class ExactlyOnce:
@@ -89,7 +92,7 @@ class ExactlyOnce:
 
     async def aclose(self) -> None:
         """Abort what is open, and disconnect."""
-        await self._sending.producer.aclose(abort=self._is_broken)
+        await self._sending.producer.aclose(_CLOSE_S, abort=self._is_broken)
 
     async def find(self, topic: str) -> None:
         """Wait until the topic exists."""

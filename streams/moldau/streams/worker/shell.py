@@ -301,8 +301,9 @@ class Worker:
 
     # Commits, and what they lead to
 
-    async def _decide(self) -> None:
-        """Do what is to be done now, until nothing is."""
+    async def _decide(self, *, is_last: bool = False) -> None:
+        """Do what is to be done now, until nothing is. The last time, what was sent and does not
+        count is left to the end of the committer, which aborts it."""
         while True:
             ready = self._decisions.ready()
             if self._decisions.failure is not None:
@@ -312,7 +313,7 @@ class Worker:
             if ready.commit:
                 await self._commit([self.tasks[each] for each in ready.commit])
                 continue
-            if ready.revert:
+            if ready.revert and not is_last:
                 await self._door.committer.revert()
             await self._close(ready)
             for task_id in ready.suspend:
@@ -344,7 +345,7 @@ class Worker:
         for task in self._own.of(TaskState.RUNNING):
             task.is_touched = True
         self._decisions.on_stopping()
-        await self._decide()
+        await self._decide(is_last=True)
         with suppress(KafkaError):  # the next start reads the markers, then
             for _ in range(_MARKER_LOOKS):
                 if await self._own.pass_markers():

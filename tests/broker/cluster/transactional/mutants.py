@@ -21,9 +21,9 @@ from moldau.broker.api import write_txn_markers
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.transaction import ending
 from moldau.broker.coordinator.transaction.state import Transaction
-from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.marker import Marker
 from moldau.broker.log.producer_state import ProducerStateEntry
+from moldau.broker.log.state import LogState
 from moldau.broker.server import markers
 from tests.broker.cluster.transactional.ledger import Promise
 from tests.broker.cluster.transactional.storm import run_transactions
@@ -44,9 +44,7 @@ def forgets_the_next_id() -> AbstractContextManager[object]:
 
 def reads_open_transactions() -> AbstractContextManager[object]:
     """Readers of committed records get everything below the high watermark."""
-    return patch.object(
-        PartitionLog, "last_stable_offset", property(lambda self: self.high_watermark)
-    )
+    return patch.object(LogState, "last_stable_offset", property(lambda self: self.high_watermark))
 
 
 @contextmanager

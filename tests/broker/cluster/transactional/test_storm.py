@@ -46,7 +46,6 @@ def test_transactions_survive_more_storms(block: int) -> None:
         gc.collect()
 
 
-@pytest.mark.deep
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
 def test_a_planted_bug_breaks_a_promise_that_it_names(mutant: Mutant) -> None:
     hunt = MUTANTS[mutant]
