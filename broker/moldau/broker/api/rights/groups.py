@@ -5,7 +5,8 @@ The requests of members (JoinGroup, Heartbeat, ...) check their one group in the
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.api.authorized_operations import ALL_OF_GROUP
 from moldau.broker.api.rights.guard import Guarded, changed
@@ -14,6 +15,7 @@ from moldau.errors.codes import ErrorCode
 from moldau.protocol.acl_operations import NOT_ASKED, AclOperation, AclResource
 from moldau.protocol.messages import consumer_group_describe as consumers
 from moldau.protocol.messages import describe_groups as classics
+from moldau.protocol.messages import share_group_describe as shares
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
     ConsumerGroupHeartbeatResponse,
@@ -118,19 +120,32 @@ def guard_consumer_describe(
     client: Client, message: consumers.ConsumerGroupDescribeRequest, version: int
 ) -> Guarded:
     """DESCRIBE on each group, and on all topics that its members name or have."""
+    return _guard_described(client, message, _not_described)
+
+
+def guard_share_describe(
+    client: Client, message: shares.ShareGroupDescribeRequest, version: int
+) -> Guarded:
+    """DESCRIBE on each group, and on all topics that its members name or have."""
+    return _guard_described(client, message, _no_share_described)
+
+
+def _guard_described(
+    client: Client, message: Any, not_described: Callable[[str, ErrorCode], Any]
+) -> Guarded:
     allowed = client.allowed(_GROUP, _DESCRIBE, message.group_ids)
     refused = [
-        _not_described(group_id, _GROUP_FAILED)
+        not_described(group_id, _GROUP_FAILED)
         for group_id in message.group_ids
         if group_id not in allowed
     ]
 
-    def finish(response: consumers.ConsumerGroupDescribeResponse) -> None:
+    def finish(response: Any) -> None:
         shown = []
         for each in response.groups:
             names = _topics_of(each)
             if len(client.allowed(_TOPIC, _DESCRIBE, names)) < len(names):
-                described = _not_described(each.group_id, _TOPIC_FAILED)
+                described = not_described(each.group_id, _TOPIC_FAILED)
                 described.error_message = (
                     "The group has described topic(s) that the client is not authorized to "
                     "describe."
@@ -147,13 +162,27 @@ def guard_consumer_describe(
     return Guarded(changed(message, group_ids=left), finish)
 
 
-def _topics_of(group: consumers.DescribedGroup) -> set[str]:
+def _topics_of(group: consumers.DescribedGroup | shares.DescribedGroup) -> set[str]:
     names: set[str] = set()
     for member in group.members:
         names.update(member.subscribed_topic_names)
-        for assignment in (member.assignment, member.target_assignment):
-            names.update(each.topic_name for each in assignment.topic_partitions)
+        names.update(each.topic_name for each in member.assignment.topic_partitions)
+        if isinstance(member, consumers.Member):
+            names.update(each.topic_name for each in member.target_assignment.topic_partitions)
     return names
+
+
+def _no_share_described(group_id: str, code: ErrorCode) -> shares.DescribedGroup:
+    return shares.DescribedGroup(
+        error_code=code,
+        error_message=None,
+        group_id=group_id,
+        group_state="",
+        group_epoch=0,
+        assignment_epoch=0,
+        assignor_name="",
+        members=[],
+    )
 
 
 def _not_described(group_id: str, code: ErrorCode) -> consumers.DescribedGroup:

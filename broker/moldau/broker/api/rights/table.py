@@ -29,6 +29,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
     68: groups.guard_heartbeat,
     69: groups.guard_consumer_describe,
     75: topics.guard_topic_partitions,
+    77: groups.guard_share_describe,
 }
 """Guards of requests that brokers answer, or answer in part."""
 
