@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.command import UsageError
-from moldau.cli.commands.consume_place import Place, parse_place
+from moldau.cli.commands.consume_place import OffsetOrTime, parse_place
 from moldau.cli.commands.produce import read_lines
 from tests.cli.shell import Shell
 from tests.peers.eventually import eventually
@@ -358,17 +358,17 @@ def test_mistakes_are_told_without_a_cluster(words: tuple[str, ...], told: str) 
 @pytest.mark.parametrize(
     ("text", "place"),
     [
-        ("beginning", Place()),
-        ("end", Place(is_end=True)),
-        ("42", Place(offset=42)),
-        ("@1700000000000", Place(timestamp_ms=1_700_000_000_000)),
-        ("1970-01-01", Place(timestamp_ms=0)),
-        ("2023-11-14T22:13:20Z", Place(timestamp_ms=1_700_000_000_000)),
-        ("2023-11-14T22:13:20", Place(timestamp_ms=1_700_000_000_000)),
-        ("2023-11-14T23:13:20+01:00", Place(timestamp_ms=1_700_000_000_000)),
+        ("beginning", OffsetOrTime()),
+        ("end", OffsetOrTime(is_end=True)),
+        ("42", OffsetOrTime(offset=42)),
+        ("@1700000000000", OffsetOrTime(timestamp_ms=1_700_000_000_000)),
+        ("1970-01-01", OffsetOrTime(timestamp_ms=0)),
+        ("2023-11-14T22:13:20Z", OffsetOrTime(timestamp_ms=1_700_000_000_000)),
+        ("2023-11-14T22:13:20", OffsetOrTime(timestamp_ms=1_700_000_000_000)),
+        ("2023-11-14T23:13:20+01:00", OffsetOrTime(timestamp_ms=1_700_000_000_000)),
     ],
 )
-def test_places(text: str, place: Place) -> None:
+def test_places(text: str, place: OffsetOrTime) -> None:
     assert parse_place(text) == place
 
 

@@ -16,7 +16,7 @@ from moldau.cli.commands.consume import Reading
 from moldau.cli.commands.consume_assigned import AssignedReading
 from moldau.cli.commands.consume_group import GroupReading
 from moldau.cli.commands.consume_leaderless import Leaderless
-from moldau.cli.commands.consume_place import BEGINNING, Place, Stretch
+from moldau.cli.commands.consume_place import BEGINNING, OffsetOrTime, Stretch
 from moldau.cli.shell import unless
 from moldau.client import Consumer, PartitionRecords, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -36,17 +36,17 @@ PLACES = pytest.mark.parametrize(
     ("place", "first"),
     [
         (BEGINNING, 0),
-        (Place(is_end=True), 10),
-        (Place(offset=3), 3),
-        (Place(offset=30), 10),
-        (Place(timestamp_ms=4), 4),
+        (OffsetOrTime(is_end=True), 10),
+        (OffsetOrTime(offset=3), 3),
+        (OffsetOrTime(offset=30), 10),
+        (OffsetOrTime(timestamp_ms=4), 4),
     ],
 )
 
 
 @asynccontextmanager
 async def reading(
-    runtime: Runtime, place: Place = BEGINNING, *, is_group: bool, follow: bool = False
+    runtime: Runtime, place: OffsetOrTime = BEGINNING, *, is_group: bool, follow: bool = False
 ) -> AsyncIterator[Reading]:
     clock = runtime.clock
     if is_group:
@@ -88,7 +88,7 @@ def without_membership(notes: Iterable[str]) -> list[str]:
 
 @GROUPED
 @PLACES
-def test_the_others_are_read_at_once(place: Place, first: int, *, is_group: bool) -> None:
+def test_the_others_are_read_at_once(place: OffsetOrTime, first: int, *, is_group: bool) -> None:
     async def main(runtime: Runtime) -> None:
         begun = runtime.clock.monotonic()
         async with reading(runtime, place, is_group=is_group) as reader:
@@ -108,7 +108,7 @@ def test_the_others_are_read_at_once(place: Place, first: int, *, is_group: bool
 @GROUPED
 @PLACES
 def test_what_gets_a_leader_is_read_from_its_place(
-    place: Place, first: int, *, is_group: bool
+    place: OffsetOrTime, first: int, *, is_group: bool
 ) -> None:
     async def main(runtime: Runtime) -> None:
         clock = runtime.clock
@@ -143,7 +143,7 @@ def test_what_gets_a_leader_is_read_from_its_place(
 def test_nothing_is_read_before_its_place_is_known() -> None:
     async def main(runtime: Runtime) -> None:
         async with consumer(runtime, auto_offset_reset="earliest") as client:
-            place = Place(is_end=True)
+            place = OffsetOrTime(is_end=True)
             reader = AssignedReading(
                 client, runtime.clock, Stretch(place), partitions=None, follow=True
             )
@@ -192,7 +192,7 @@ def test_where_nobody_leads_the_client_waits(*, is_group: bool) -> None:
 @GROUPED
 @PLACES
 def test_one_whose_leader_has_just_gone_is_left_out_when_the_cluster_notices(
-    place: Place, first: int, *, is_group: bool
+    place: OffsetOrTime, first: int, *, is_group: bool
 ) -> None:
     async def main(runtime: Runtime) -> None:
         async with reading(runtime, place, is_group=is_group) as reader:
@@ -264,7 +264,7 @@ def test_what_has_ended_while_somebody_asked_whether_it_is_futile_has_ended(*, f
 
 def test_one_that_loses_its_leader_before_it_is_assigned_begins_where_it_ended_at_first() -> None:
     async def main(runtime: Runtime) -> None:
-        async with reading(runtime, Place(is_end=True), is_group=True) as reader:
+        async with reading(runtime, OffsetOrTime(is_end=True), is_group=True) as reader:
             await reader.begin(["t"])
             fill(log, 10)
             world.cluster.move("t", 1, -1)

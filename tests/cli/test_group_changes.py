@@ -14,7 +14,7 @@ import pytest
 from moldau.cli.command import Context, UsageError
 from moldau.cli.commands import group_move, group_reset
 from moldau.cli.commands.group_move import Transfer
-from moldau.cli.commands.group_plan import Outcome, Step, exit_code, tell_plan
+from moldau.cli.commands.group_plan import OffsetChange, Outcome, exit_code, tell_plan
 from moldau.client import (
     Admin,
     FoundOffset,
@@ -132,10 +132,10 @@ def test_nothing_is_deleted_when_nothing_could_be_stored() -> None:
 def test_a_group_that_cannot_be_reset_costs_the_others_nothing() -> None:
     groups = Groups({"old": {A: at(1), B: at(9)}}, busy=["busy"])
     steps = [
-        Step("old", A, 1, 4, 9),
-        Step("old", B, 9, None, None, "the topic is gone"),
-        Step("busy", A, 1, 4, 9),
-        Step("fresh", A, None, 4, 9),
+        OffsetChange("old", A, 1, 4, 9),
+        OffsetChange("old", B, 9, None, None, "the topic is gone"),
+        OffsetChange("busy", A, 1, 4, 9),
+        OffsetChange("fresh", A, None, 4, 9),
     ]
     outcome = asyncio.run(group_reset.carry_out(cast(Admin, groups), steps))
     assert outcome.problems == [
@@ -160,7 +160,7 @@ class HalfGone(Groups):
 
 def test_a_group_that_was_changed_in_part_says_which_part() -> None:
     groups = HalfGone({"old": {A: at(1), B: at(2)}})
-    steps = [Step("old", A, 1, 4, 9), Step("old", B, 2, 5, 9)]
+    steps = [OffsetChange("old", A, 1, 4, 9), OffsetChange("old", B, 2, 5, 9)]
     outcome = asyncio.run(group_reset.carry_out(cast(Admin, groups), steps))
     out, err = io.StringIO(), io.StringIO()
     arguments = Namespace(json=True, execute=True)
@@ -189,10 +189,10 @@ class Members(Groups):
 def test_a_group_that_has_members_costs_the_others_nothing(execute: bool) -> None:
     groups = Members({"old": {A: at(1)}, "busy": {A: at(1)}, "lost": {A: at(1)}}, busy=["busy"])
     steps = [
-        Step("busy", A, 1, 4, 9),
-        Step("old", A, 1, 4, 9),
-        Step("lost", A, 1, 4, 9),
-        Step("lost", B, 9, None, None, "it has no leader", is_obstacle=True),
+        OffsetChange("busy", A, 1, 4, 9),
+        OffsetChange("old", A, 1, 4, 9),
+        OffsetChange("lost", A, 1, 4, 9),
+        OffsetChange("lost", B, 9, None, None, "it has no leader", is_obstacle=True),
     ]
     followed = group_reset.follow(cast(Admin, groups), steps, {"odl": "WHO"}, execute=execute)
     outcome = asyncio.run(followed)
@@ -241,7 +241,7 @@ def test_a_group_that_has_committed_nothing_costs_the_others_nothing() -> None:
     wanted = group_reset.Wanted({}, group_reset.to_earliest)
     planned = group_reset.plan_groups(groups, ["old", "odl", "last"], wanted, None)
     steps, failures = asyncio.run(planned)
-    assert steps == [Step("old", A, 4, 0, 9), Step("last", B, 5, 0, 9)]
+    assert steps == [OffsetChange("old", A, 4, 0, 9), OffsetChange("last", B, 5, 0, 9)]
     assert failures == {"odl": "group odl has committed nothing: name a --topic"}
     out, err = io.StringIO(), io.StringIO()
     context = Context(out, err, {}, lambda: Plugins([]))

@@ -15,7 +15,7 @@ import pytest
 from moldau.cli.command import Context, UsageError
 from moldau.cli.commands import group_reset, group_watch
 from moldau.cli.commands.cluster_connection import Opened
-from moldau.cli.commands.group_plan import Outcome, Step, obstacles, tell_plan, within
+from moldau.cli.commands.group_plan import OffsetChange, Outcome, obstacles, tell_plan, within
 from moldau.cli.commands.group_report import facts_of, headline, write_report
 from moldau.cli.commands.group_reset import Known, NothingCommitted
 from moldau.cli.commands.group_scope import is_in, parse_offsets_file, parse_scope
@@ -73,7 +73,7 @@ def test_files_name_the_group_or_are_of_the_one_that_was_named() -> None:
 )
 def test_a_file_may_name_any_group(group: str) -> None:
     out = io.StringIO()
-    step = Step(group, ORDERS, before=1, after=5, end=9)
+    step = OffsetChange(group, ORDERS, before=1, after=5, end=9)
     group_reset.export(Context(out, io.StringIO(), {}, lambda: Plugins([])), [step], True)
     assert parse_offsets_file(out.getvalue(), []) == {group: {ORDERS: 5}}
 
@@ -139,10 +139,12 @@ def test_the_ends_of_a_log_are_within_it() -> None:
 
 
 STEPS = [
-    Step("g", ORDERS, 40, 10, 100),
-    Step("g", TopicPartition("orders", 1), None, 7, 7, "no record is as new: the end"),
-    Step("g", TopicPartition("gone", 0), 5, None, None, "the topic is gone"),
-    Step("g", TopicPartition("lost", 0), 5, None, None, "it has no leader", is_obstacle=True),
+    OffsetChange("g", ORDERS, 40, 10, 100),
+    OffsetChange("g", TopicPartition("orders", 1), None, 7, 7, "no record is as new: the end"),
+    OffsetChange("g", TopicPartition("gone", 0), 5, None, None, "the topic is gone"),
+    OffsetChange(
+        "g", TopicPartition("lost", 0), 5, None, None, "it has no leader", is_obstacle=True
+    ),
 ]
 
 
@@ -211,7 +213,7 @@ def test_programs_hear_of_each_group_whether_it_was_changed(
 ) -> None:
     out = io.StringIO()
     context = Context(out, io.StringIO(), {}, lambda: Plugins([]))
-    steps = [*STEPS[:2], Step("h", ORDERS, 1, 2, 3)]
+    steps = [*STEPS[:2], OffsetChange("h", ORDERS, 1, 2, 3)]
     tell_plan(Namespace(json=True, execute=execute), context, steps, outcome)
     told = json.loads(out.getvalue())
     assert {each["group"]: each["executed"] for each in told["groups"]} == executed
@@ -224,7 +226,7 @@ def test_programs_hear_of_each_group_whether_it_was_changed(
 def test_a_group_that_was_not_changed_is_shown_as_such() -> None:
     out, err = io.StringIO(), io.StringIO()
     context = Context(out, err, {}, lambda: Plugins([]))
-    steps = [*STEPS[:2], Step("h", ORDERS, 1, 2, 3), Step("i", ORDERS, 1, 2, 3)]
+    steps = [*STEPS[:2], OffsetChange("h", ORDERS, 1, 2, 3), OffsetChange("i", ORDERS, 1, 2, 3)]
     outcome = Outcome({"g": ["not now"]}, {"h": "NO"})
     tell_plan(Namespace(json=False, execute=True), context, steps, outcome)
     table = [re.split("  +", line) for line in out.getvalue().splitlines()]

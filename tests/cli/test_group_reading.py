@@ -11,7 +11,7 @@ from typing import Any, cast
 import pytest
 
 from moldau.cli.commands.consume_group import GroupReading
-from moldau.cli.commands.consume_place import BEGINNING, Place
+from moldau.cli.commands.consume_place import BEGINNING, OffsetOrTime
 from moldau.client import Consumer, FoundOffset, OffsetAndMetadata, TopicPartition
 from moldau.client.consumer.offsets import EARLIEST
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -97,7 +97,7 @@ class Member:
         self.sought[partition] = offset
 
 
-def reading(member: Member, place: Place = BEGINNING) -> tuple[GroupReading, Now]:
+def reading(member: Member, place: OffsetOrTime = BEGINNING) -> tuple[GroupReading, Now]:
     now = Now()
     return GroupReading(cast(Consumer, member), cast(Clock, now), "g", place), now
 
@@ -214,14 +214,14 @@ def test_all_is_read_when_this_member_and_the_others_have_read_it() -> None:
     ("place", "sought"),
     [
         (BEGINNING, {}),
-        (Place(is_end=True), {B: 7}),
-        (Place(offset=4), {B: 4}),
-        (Place(offset=9), {B: 7}),  # a reset would go from behind the end to the beginning
-        (Place(timestamp_ms=1000), {B: 1000}),
+        (OffsetOrTime(is_end=True), {B: 7}),
+        (OffsetOrTime(offset=4), {B: 4}),
+        (OffsetOrTime(offset=9), {B: 7}),  # a reset would go from behind the end to the beginning
+        (OffsetOrTime(timestamp_ms=1000), {B: 1000}),
     ],
 )
 def test_only_what_nobody_has_read_begins_where_it_is_told(
-    place: Place, sought: dict[TopicPartition, int]
+    place: OffsetOrTime, sought: dict[TopicPartition, int]
 ) -> None:
     member = Member(stored={A: 9})
     group, _ = reading(member, place)
@@ -239,7 +239,7 @@ def test_only_what_nobody_has_read_begins_where_it_is_told(
 def test_what_waits_for_a_leader_is_neither_committed_nor_waited_for_when_it_goes() -> None:
     """The client has begun at its beginning, as far as it knows."""
     member = Member({A: 9, B: 0}, stored={A: 8}, leader=-1)
-    group, _ = reading(member, Place(is_end=True))
+    group, _ = reading(member, OffsetOrTime(is_end=True))
 
     async def main() -> None:
         await group.begin(["t"])

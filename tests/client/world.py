@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 from typing import Any, Self
 
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import Options, Simulation, State
+from moldau.runtime.simulated import NodeState, Options, Simulation
 from tests.client.scripted import PORT, ScriptedCluster
 
 BOOTSTRAP = f"b1:{PORT},b2:{PORT}"
@@ -37,5 +37,5 @@ class ClientWorld(Simulation):
 
         self.clients += 1
         node = self.add_node(f"client{self.clients}", whole)
-        self.run_until(lambda: node.state is State.EXITED, within=within)
+        self.run_until(lambda: node.state is NodeState.EXITED, within=within)
         return results[0]

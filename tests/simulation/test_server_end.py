@@ -6,7 +6,7 @@ from examples.replicated_log.cluster import Cluster
 from examples.replicated_log.replica import Ready
 from examples.replicated_log.server import Server
 from examples.replicated_log.store import Store
-from moldau.runtime.simulated.node import State
+from moldau.runtime.simulated.node import NodeState
 from moldau.runtime.simulated.simulation import Simulation
 
 
@@ -36,5 +36,5 @@ def test_a_server_that_is_stopped_closes_its_store_after_the_last_save() -> None
         assert happened == ["asked"]
         cluster.nodes[1].stop()
         world.run_for(1)
-        assert cluster.nodes[1].state is State.EXITED
+        assert cluster.nodes[1].state is NodeState.EXITED
     assert happened == ["asked", "begins", "saved", "closed"]

@@ -13,7 +13,7 @@ from moldau.protocol.codegen.writer import writer_source
 from moldau.protocol.failures import (
     READ_FAILURES,
     WRITE_FAILURES,
-    Place,
+    FieldPosition,
     malformed,
     unencodable,
 )
@@ -37,7 +37,7 @@ class Codec:
         self._writers_apart: dict[int, Callable[[Any], list[Any]]] = {}
         # The fields that each line of a function works on; kept after a failure, which may come
         # often.
-        self._places: dict[tuple[str, int], list[Place]] = {}
+        self._places: dict[tuple[str, int], list[FieldPosition]] = {}
 
     def decode(self, data: Any, version: int, budget: int) -> Any:
         """Return the message that fills all of `data`."""

@@ -55,7 +55,7 @@ class Packed(NamedTuple):
     path: Path
 
 
-class Place(NamedTuple):
+class FieldPosition(NamedTuple):
     """The field that a generated line works on, or a run of fields.
 
     If a run is read, `run` has the end of each field, counted from `p`; if it is written, `values`
@@ -79,7 +79,9 @@ WRITE_FAILURES = (
 )
 
 
-def malformed(error: Exception, name: str, version: int, places: list[Place]) -> MalformedMessage:
+def malformed(
+    error: Exception, name: str, version: int, places: list[FieldPosition]
+) -> MalformedMessage:
     """Return the error of a reader that failed, with message, version, field and position."""
     frame, line = _generated_frame(error.__traceback__, f"<read {name} {version}>")
     place = places[line - 1]
@@ -96,7 +98,9 @@ def malformed(error: Exception, name: str, version: int, places: list[Place]) ->
     )
 
 
-def unencodable(error: Exception, name: str, version: int, places: list[Place]) -> MoldauError:
+def unencodable(
+    error: Exception, name: str, version: int, places: list[FieldPosition]
+) -> MoldauError:
     """Return the error of a writer that failed, with message, version and field."""
     frame, line = _generated_frame(error.__traceback__, f"<write {name} {version}>")
     place = places[line - 1]
@@ -121,7 +125,7 @@ def _fits(packed: Packed, frame: FrameType) -> bool:
     return True
 
 
-def _cut_field(place: Place, position: int, left: int) -> tuple[Path, int]:
+def _cut_field(place: FieldPosition, position: int, left: int) -> tuple[Path, int]:
     """Return the first field of a run that is incomplete, and its position."""
     start = 0
     for end, _ in place.run[:-1]:

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar, cast
 
 from moldau.errors import MoldauError
 from moldau.plugins import installed_plugins
-from moldau.runtime.simulated.node import State
+from moldau.runtime.simulated.node import NodeState
 from moldau.runtime.simulated.simulation import Simulation
 
 if TYPE_CHECKING:
@@ -254,7 +254,7 @@ class SimulatedCluster:
         for number, node in self.nodes.items():
             if not node.is_alive:
                 self.start(number)
-            elif node.state is State.PAUSED:
+            elif node.state is NodeState.PAUSED:
                 node.resume()
 
     # The state of the cluster.

@@ -35,7 +35,7 @@ from moldau.streams.worker.state_directory import StateDirectory
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerSlot:
     """The place of a worker among those of its machine: its index, reports, and app's handle."""
 
     index: int = 0
@@ -45,10 +45,10 @@ class Place:
 
 
 async def run_plan(
-    plan: Plan, settings: AppSettings, runtime: Runtime, place: Place | None = None
+    plan: Plan, settings: AppSettings, runtime: Runtime, place: WorkerSlot | None = None
 ) -> None:
     """Run the plan until cancelled; then commit, leave the group and return."""
-    place = place or Place()
+    place = place or WorkerSlot()
     root = settings.own[rows.state_dir]
     async with AsyncExitStack() as left:
         directory = StateDirectory.open(root, plan.app, place.index, runtime)
@@ -74,7 +74,7 @@ async def _run_worker(
     settings: AppSettings,
     runtime: Runtime,
     directory: StateDirectory,
-    place: Place,
+    place: WorkerSlot,
     server: QueryServer | None,
     plan: Plan,
 ) -> None:
@@ -96,7 +96,7 @@ def run_process(plan: Plan, given: Mapping[str, object], running: Running | None
     settings = checked(given)
 
     async def main(runtime: Runtime) -> None:
-        await until_stopped(run_plan(plan, settings, runtime, Place(running=running)))
+        await until_stopped(run_plan(plan, settings, runtime, WorkerSlot(running=running)))
 
     from moldau.runtime.real import run
 
@@ -110,7 +110,7 @@ async def run_here(plan: Plan, given: Mapping[str, object], running: Running | N
     from moldau.runtime.real import RealRuntime
 
     async with RealRuntime(plan.app) as runtime:
-        await run_plan(plan, settings, runtime, Place(running=running))
+        await run_plan(plan, settings, runtime, WorkerSlot(running=running))
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from random import Random
 
-from moldau.runtime.simulated.node import State
+from moldau.runtime.simulated.node import NodeState
 from tests.broker.cluster.traffic import TOPIC, Maker, Traffic
 from tests.broker.cluster.world import SimulatedBrokers
 
@@ -27,7 +27,7 @@ def strike(brokers: SimulatedBrokers, random: Random) -> None:
             other = random.choice([each for each in brokers.node_ids if each != number])
             brokers.world.network.block(f"b{number}", f"b{other}")
         case 4:
-            if brokers.nodes[number].state is State.RUNNING:
+            if brokers.nodes[number].state is NodeState.RUNNING:
                 brokers.pause(number)
 
 

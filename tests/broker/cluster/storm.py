@@ -26,7 +26,7 @@ from moldau.protocol.messages.elect_leaders import (
 )
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
-from moldau.runtime.simulated.node import State
+from moldau.runtime.simulated.node import NodeState
 from moldau.testing.simulated_cluster import PORT
 from tests.broker.cluster.faults import await_more, check
 from tests.broker.cluster.invariants import Watch, check_metadata
@@ -167,7 +167,7 @@ class Storm:
 
     def _pause(self) -> Undo | None:
         node = self._brokers.nodes[self._some()]
-        if node.state is State.RUNNING:
+        if node.state is NodeState.RUNNING:
             node.pause()
         return node.resume
 

@@ -13,7 +13,7 @@ from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.coordinator.group.coordinator import groups_kind
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
-from moldau.broker.coordinator.shell import Terms
+from moldau.broker.coordinator.shell import ShardSettings
 from moldau.broker.server.coordinators import coordinator_node
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.metrics import Registry
@@ -65,7 +65,9 @@ class Tombs:
         return ()
 
 
-TOMBS = CoordinatorKind(KeyType.SHARE, SHARE_LOG, Tombs, lambda now: Terms(Codec.NONE, 200, 9, -1))
+TOMBS = CoordinatorKind(
+    KeyType.SHARE, SHARE_LOG, Tombs, lambda now: ShardSettings(Codec.NONE, 200, 9, -1)
+)
 
 
 def with_tombs(node: Node) -> Coordinators:

@@ -12,7 +12,7 @@ import pytest
 from moldau.broker.coordinator.group.offsets import tombstone
 from moldau.broker.coordinator.metrics import CoordinatorMetrics
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
-from moldau.broker.coordinator.shell import Ground, ShardShell, State, Terms
+from moldau.broker.coordinator.shell import ShardServices, ShardSettings, ShardShell, ShardState
 from moldau.broker.log.producer_state import Origin
 from moldau.broker.replication.partition import Leadership
 from moldau.broker.replication.topic_config import topic_config
@@ -103,20 +103,20 @@ class Shop:
 
     def _begin(self, toy: Toy) -> ShardShell[Toy]:
         at = self.at
-        ground = Ground(
+        ground = ShardServices(
             runtime=at.runtime,
             purgatory=at.replicas.purgatory,
             log=at.node.log,
             schema=GROUP_LOG,
-            terms=lambda: Terms(Codec.NONE, 200, 5_000, self.linger_ms),
+            terms=lambda: ShardSettings(Codec.NONE, 200, 5_000, self.linger_ms),
             metrics=self.metrics,
         )
         return ShardShell(ground, at.partition(TOPIC), toy)
 
     async def loaded(self) -> None:
-        while self.shell.state is State.LOADING:
+        while self.shell.state is ShardState.LOADING:
             await self.at.pass_ms(1)
-        assert self.shell.state is State.ACTIVE, self.at.lines
+        assert self.shell.state is ShardState.ACTIVE, self.at.lines
 
     def again(self) -> Toy:
         """Another life of the shard; `loaded` waits for it."""
@@ -248,7 +248,7 @@ async def test_a_disk_that_fails_within_the_append_leaves_nobody_to_decide_anew(
 
     shop.ask("with care", written(1), on_failure=on_failure)
 
-    assert shop.shell.state is State.CLOSED
+    assert shop.shell.state is ShardState.CLOSED
     assert told == []
     gone = ErrorCode.NOT_COORDINATOR
     assert shop.heard == [("parked in the core", gone), ("with care", gone)]
@@ -433,10 +433,10 @@ async def test_a_shard_whose_log_cannot_be_read_stays_closed(at: Serving) -> Non
     bad = encode_batch([(0, b"\x00\x01\x00", b"", ())])
     at.partition(TOPIC).append(bad, -1, at.wall_ms)
     shop.again()
-    while shop.shell.state is State.LOADING:
+    while shop.shell.state is ShardState.LOADING:
         await at.pass_ms(1)
 
-    assert shop.shell.state is State.CLOSED
+    assert shop.shell.state is ShardState.CLOSED
     assert any("cannot be loaded" in line for line in at.lines)
 
 
@@ -447,7 +447,7 @@ async def test_a_shard_that_cannot_follow_its_own_log_stays_closed(at: Serving) 
     shop.toy.breaks = True
     with pytest.raises(ValueError, match="a bug"):
         shop.ask("one", written(1))
-    assert shop.shell.state is State.CLOSED
+    assert shop.shell.state is ShardState.CLOSED
     assert any("replaying what was appended failed" in line for line in at.lines)
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.log.future_log import FutureLog, Place
+from moldau.broker.log.future_log import CopyLocation, FutureLog
 from moldau.broker.log.log import Owner, PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.recovery import Opening
@@ -25,7 +25,7 @@ TOPIC_ID = bytes(15) + b"\x01"
 
 
 def copy(log: PartitionLog, pieces: int, opening: Opening | None = None) -> FutureLog:
-    future = FutureLog(log, Place(COPY, TOPIC_ID, opening))
+    future = FutureLog(log, CopyLocation(COPY, TOPIC_ID, opening))
     future.open(NOW)
     while pieces and (piece := future.next_piece()) is not None:
         future.copy(piece, NOW)

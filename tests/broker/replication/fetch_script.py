@@ -28,7 +28,7 @@ from typing import Final
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.replication.follower import Action, Marks
 from moldau.broker.replication.leader_fetch import Asked, LeaderFetch, LogStep, Ready
-from moldau.broker.replication.session import Tell
+from moldau.broker.replication.session import FollowerSessionRequest
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.fetch import (
     EpochEndOffset,
@@ -128,7 +128,7 @@ class Player:
             line += f" {step.offset}"
         self.lines.append(line)
 
-    def _request(self, tell: Tell) -> str:
+    def _request(self, tell: FollowerSessionRequest) -> str:
         names = {key_of(name): name for name in "abcdefgh"}
         words = ["request", *(["all"] if tell.epoch == 0 else [])]
         words += [f"{names[key]}@{wish.offset}" for key, wish in tell.wishes.items()]

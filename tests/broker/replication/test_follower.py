@@ -6,7 +6,14 @@ import pytest
 
 from moldau.broker.log.leader_epochs import LeaderEpochs
 from moldau.broker.replication import follower
-from moldau.broker.replication.follower import APPEND, ASK_ENDS, PAUSE, Action, Marks, Step
+from moldau.broker.replication.follower import (
+    APPEND,
+    ASK_ENDS,
+    PAUSE,
+    Action,
+    FollowerAction,
+    Marks,
+)
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.fetch import EpochEndOffset
 
@@ -36,7 +43,7 @@ def test_the_last_epoch_is_that_of_the_last_record() -> None:
 def test_it_is_cut_where_it_leaves_the_leaders(told: tuple[int, int], expected: int) -> None:
     ours = marks(10, (2, 0), (4, 5))
     step = follower.on_fetched(ours, 0, EpochEndOffset(epoch=told[0], end_offset=told[1]))
-    assert step == Step(Action.TRUNCATE, expected)
+    assert step == FollowerAction(Action.TRUNCATE, expected)
 
 
 def test_an_answer_without_objection_is_appended() -> None:
@@ -52,6 +59,6 @@ def test_what_the_leader_refuses_is_asked_again_later() -> None:
 
 def test_out_of_the_leaders_range_it_is_cut_or_begins_anew() -> None:
     ours = marks(10, (1, 0))
-    assert follower.on_ends(ours, 0, 4) == Step(Action.TRUNCATE, 4)
-    assert follower.on_ends(ours, 12, 40) == Step(Action.START_AT, 12)
+    assert follower.on_ends(ours, 0, 4) == FollowerAction(Action.TRUNCATE, 4)
+    assert follower.on_ends(ours, 12, 40) == FollowerAction(Action.START_AT, 12)
     assert follower.on_ends(ours, 0, 40) is PAUSE

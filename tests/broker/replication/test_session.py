@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.broker.replication.session import FollowerSession, Wish
+from moldau.broker.replication.session import FollowerPosition, FollowerSession
 
 TOPIC = b"t" * 16
 A, B = (TOPIC, 0), (TOPIC, 1)
 
 
-def wish(offset: int) -> Wish:
-    return Wish(1, offset, 1, 0, 1000)
+def wish(offset: int) -> FollowerPosition:
+    return FollowerPosition(1, offset, 1, 0, 1000)
 
 
 def test_only_changes_are_sent_once_the_leader_has_a_session() -> None:
@@ -64,7 +64,7 @@ STEPS = st.lists(
 def test_the_leader_always_knows_what_is_wanted(steps: Steps) -> None:
     session = FollowerSession()
     wanted: dict[int, int] = {}
-    known: dict[tuple[bytes, int], Wish] = {}
+    known: dict[tuple[bytes, int], FollowerPosition] = {}
     epoch = 0
     for changes, gone, outcome in steps:
         gone = [index for index in gone if index not in changes]

@@ -19,7 +19,7 @@ from moldau.broker.settings import broker_settings
 from moldau.config import Settings, overrides
 from moldau.errors import MoldauError
 from moldau.runtime import Runtime
-from moldau.runtime.simulated.node import State
+from moldau.runtime.simulated.node import NodeState
 from moldau.runtime.simulated.simulation import Simulation
 from tests.broker.simulation.promises import BrokenPromise, Loss, Promise
 from tests.broker.simulation.struck_disk import Place, StruckDisk
@@ -197,7 +197,7 @@ class Lives:
         self.world.after(self._random.uniform(*self.rests_s), self.strike)
         if self.disk.is_aimed:
             self.disk.spare()
-            if self._fate in (POWER, KILL) and self.node.state is State.RUNNING:
+            if self._fate in (POWER, KILL) and self.node.state is NodeState.RUNNING:
                 self.die(self._fate)
             return
         self._fate = self._weighted(self.fates)

@@ -5,15 +5,15 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client.consumer.fetch_session import FetchSession, Wish
+from moldau.client.consumer.fetch_session import FetchPosition, FetchSession
 from moldau.link.metadata import TopicPartition
 
 ID = b"i" * 16
 OTHER = b"o" * 16
 
 
-def wish(offset: int, topic_id: bytes = ID) -> Wish:
-    return Wish(topic_id, offset, 1, 100)
+def wish(offset: int, topic_id: bytes = ID) -> FetchPosition:
+    return FetchPosition(topic_id, offset, 1, 100)
 
 
 def where(number: int) -> TopicPartition:
@@ -66,10 +66,10 @@ WISHES = st.dictionaries(
 
 @given(st.lists(st.tuples(WISHES, st.sampled_from(["ok", "lost", "none"]))))
 def test_the_broker_always_knows_what_is_wanted(
-    steps: list[tuple[dict[TopicPartition, Wish], str]],
+    steps: list[tuple[dict[TopicPartition, FetchPosition], str]],
 ) -> None:
     session = FetchSession()
-    known: dict[TopicPartition, Wish] = {}
+    known: dict[TopicPartition, FetchPosition] = {}
     for wanted, outcome in steps:
         tell = session.next(wanted)
         if tell.is_full:

@@ -15,7 +15,7 @@ from moldau.client.group.assignors import load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer_session import AnyMember
-from moldau.client.group.member import Ask, Kind, Terms, Wanted
+from moldau.client.group.member import Ask, Kind, MemberSettings, Wanted
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff
 from moldau.link.metadata import TopicPartition
@@ -24,7 +24,7 @@ from tests.client.group.classic_model import ClassicModel
 from tests.client.group.consumer_model import ConsumerModel
 
 TOPICS = {"t": (b"t" * 16, 5), "u": (b"u" * 16, 3)}
-TERMS = Terms(
+TERMS = MemberSettings(
     "g",
     session_timeout_s=10.0,
     heartbeat_interval_s=1.0,

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.client.group.classic import State
+from moldau.client.group.classic import ClassicMemberState
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.member import Kind, Wanted
 from moldau.client.group.subscription_bytes import encode_assignment
@@ -54,7 +54,12 @@ def test_on_its_way_from_one_generation_to_the_next() -> None:
         seen.append(member.state)
         assert member.may_commit_later(before, T0)
         assert not member.may_commit_later(before, NEVER_HIS)
-    assert seen == [State.JOINING, State.ASSIGNING, State.SYNCING, State.SYNCING]
+    assert seen == [
+        ClassicMemberState.JOINING,
+        ClassicMemberState.ASSIGNING,
+        ClassicMemberState.SYNCING,
+        ClassicMemberState.SYNCING,
+    ]
     assert member.identity == before, "its user has not heard of another generation"
 
 
@@ -62,7 +67,7 @@ def test_what_the_next_generation_takes_from_it_until_its_user_has_given_it_up()
     member = cooperative()
     before = member.identity
     shared_again(member, generation=2)
-    assert (member.state, member.identity == before) == (State.STABLE, False)
+    assert (member.state, member.identity == before) == (ClassicMemberState.STABLE, False)
     member.on_poll(1.6)
     revoking = member.begin_change()
     assert revoking is not None
@@ -100,7 +105,7 @@ def test_not_while_its_user_has_to_give_up_what_it_owns_first() -> None:
     before = member.identity
     hears_of_a_rebalance(member)
     assert member.ready(1.5).ask is None
-    assert member.state is State.JOINING
+    assert member.state is ClassicMemberState.JOINING
     assert not member.may_commit_later(before, T0)
     assert change(member, 1.5) == (Kind.REVOKED, (T0, T1))
     assert not member.may_commit_later(before, T0), "nor afterwards"

@@ -11,7 +11,7 @@ import pytest
 
 from moldau.client import Consumer, RebalanceListener, TopicPartition
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.member import Terms, Wanted
+from moldau.client.group.member import MemberSettings, Wanted
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -164,7 +164,7 @@ def test_who_finds_its_name_in_use_may_try_again() -> None:
 
 
 def test_a_name_in_use_is_told_once_for_each_time_that_it_is_asked_for() -> None:
-    member = ConsumerMember(Terms("g", instance_id="i"), "m", random.Random(1))
+    member = ConsumerMember(MemberSettings("g", instance_id="i"), "m", random.Random(1))
     member.subscribe(Wanted(frozenset(["t"])))
     for now in (0.0, 1.0):
         member.on_poll(now)

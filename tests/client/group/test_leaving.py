@@ -10,12 +10,12 @@ import pytest
 
 from moldau.client.group.assignors import Assignment, Subscription, Topics
 from moldau.client.group.assignors.sticky import CooperativeStickyAssignor
-from moldau.client.group.classic import State
+from moldau.client.group.classic import ClassicMemberState
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.consumer import State as ConsumerState
+from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
 from moldau.client.group.consumer_session import AnyMember
-from moldau.client.group.member import NOBODY, Change, Kind, Terms, Wanted
+from moldau.client.group.member import NOBODY, Change, Kind, MemberSettings, Wanted
 from moldau.client.group.subscription_bytes import encode_assignment
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
@@ -42,7 +42,7 @@ from tests.client.group.test_members import (
 REFUSED = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS, assignment=b"")
 
 
-def one(terms: Terms = TERMS) -> ClassicConsumer:
+def one(terms: MemberSettings = TERMS) -> ClassicConsumer:
     """It owns t-0 and t-1 since generation 1."""
     member = classic(terms, "cooperative-sticky")
     settle(member, protocol="cooperative-sticky")
@@ -54,7 +54,7 @@ def joins(member: ClassicConsumer, generation: int = 2) -> None:
     hears_of_a_rebalance(member)
     asked(member, 1.5)
     member.on_answer(joined(generation, protocol="cooperative-sticky"), 1.5)
-    assert member.state is State.ASSIGNING
+    assert member.state is ClassicMemberState.ASSIGNING
 
 
 def shares(member: ClassicConsumer, answer: SyncGroupResponse | None = None) -> None:
@@ -79,7 +79,7 @@ def test_a_generation_that_has_begun_is_finished_first() -> None:
     assert member.is_rebalancing, "the others would wait for it"
     assert member.may_commit_later(before, T0)
     shares(member)
-    assert member.state is State.LEAVING
+    assert member.state is ClassicMemberState.LEAVING
     assert member.identity == before._replace(epoch=2)
     assert member.may_commit_later(before, T0)
     assert isinstance(asked(member, 3.0), HeartbeatRequest), "it lives on until that is committed"
@@ -93,10 +93,10 @@ def test_one_that_it_has_asked_for_too() -> None:
     hears_of_a_rebalance(member)
     assert isinstance(asked(member, 1.5), JoinGroupRequest)
     member.subscribe(Wanted())
-    assert (member.state, member.identity.epoch) == (State.JOINING, 1)
+    assert (member.state, member.identity.epoch) == (ClassicMemberState.JOINING, 1)
     member.on_answer(joined(2, protocol="cooperative-sticky"), 1.5)
     shares(member)
-    assert (member.state, member.identity.epoch) == (State.LEAVING, 2)
+    assert (member.state, member.identity.epoch) == (ClassicMemberState.LEAVING, 2)
     assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
 
 
@@ -104,7 +104,7 @@ def test_but_not_one_that_it_has_not_asked_for() -> None:
     member = one()
     hears_of_a_rebalance(member)
     member.subscribe(Wanted())
-    assert (member.state, member.identity.epoch) == (State.LEAVING, 1)
+    assert (member.state, member.identity.epoch) == (ClassicMemberState.LEAVING, 1)
 
 
 def test_a_static_one_that_waits_for_its_first_answer_leaves_by_its_instance_id() -> None:
@@ -127,7 +127,7 @@ def test_it_does_not_wait_for_a_generation_when_all_is_given_up() -> None:
     joins(member)
     member.subscribe(Wanted())
     assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
-    assert member.state is State.LEAVING
+    assert member.state is ClassicMemberState.LEAVING
     assert isinstance(asked(member, 1.6), LeaveGroupRequest)
 
 
@@ -146,7 +146,7 @@ def test_a_generation_that_ends_before_it_is_shared_out_is_the_one_to_commit_in(
     assert member.may_commit_later(before, T0)
     assert not member.may_commit_later(member.identity, T0), "there is no other to come"
     if how == "unsubscribes":
-        assert member.state is State.LEAVING
+        assert member.state is ClassicMemberState.LEAVING
         assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
 
 
@@ -263,7 +263,7 @@ def test_who_subscribes_again_meanwhile_leaves_all_the_same_and_joins_anew() -> 
     member.subscribe(Wanted())
     member.subscribe(Wanted(frozenset(["another"])))
     shares(member)
-    assert member.state is State.LEAVING
+    assert member.state is ClassicMemberState.LEAVING
     assert change(member, 1.6) == (Kind.REVOKED, (T0, T1))
 
 

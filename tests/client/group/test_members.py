@@ -8,12 +8,12 @@ from typing import Any
 import pytest
 
 from moldau.client.group.assignors import Subscription, load_assignors
-from moldau.client.group.classic import State as ClassicState
+from moldau.client.group.classic import ClassicMemberState as ClassicState
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.consumer import State as ConsumerState
+from moldau.client.group.consumer import ConsumerMemberState as ConsumerState
 from moldau.client.group.consumer_session import AnyMember
-from moldau.client.group.member import NOBODY, Kind, Terms, Wanted
+from moldau.client.group.member import NOBODY, Kind, MemberSettings, Wanted
 from moldau.client.group.subscription_bytes import (
     decode_subscription,
     encode_assignment,
@@ -45,8 +45,8 @@ from moldau.protocol.messages.sync_group import SyncGroupResponse
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 OLD, NEW = b"o" * 16, b"n" * 16
-TERMS = Terms("g", heartbeat_interval_s=1.0, poll_interval_s=60.0)
-STATIC = Terms("g", instance_id="one", heartbeat_interval_s=1.0, poll_interval_s=60.0)
+TERMS = MemberSettings("g", heartbeat_interval_s=1.0, poll_interval_s=60.0)
+STATIC = MemberSettings("g", instance_id="one", heartbeat_interval_s=1.0, poll_interval_s=60.0)
 
 
 def asked(member: AnyMember, now: float) -> Request:
@@ -68,7 +68,7 @@ def change(member: AnyMember, now: float) -> tuple[Kind, tuple[TopicPartition, .
 # Classic.
 
 
-def classic(terms: Terms = TERMS, assignor: str = "range") -> ClassicConsumer:
+def classic(terms: MemberSettings = TERMS, assignor: str = "range") -> ClassicConsumer:
     member = ClassicConsumer(terms, load_assignors([assignor]), random.Random(1))
     member.subscribe(Wanted(frozenset(["t"])))
     member.on_poll(0.0)

@@ -24,7 +24,7 @@ from moldau.client.serdes.registry.http import parse_url
 from moldau.config import BadSettings
 from moldau.errors import ConfigError
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import Simulation, State
+from moldau.runtime.simulated import NodeState, Simulation
 from tests.client.serdes.scripted_registry import PORT, ScriptedRegistry
 
 TEXT = Schema('{"type": "string"}')
@@ -53,7 +53,7 @@ class RegistryWorld(Simulation):
                 results.append(await main(registry))
 
         node = self.add_node("client", whole)
-        self.run_until(lambda: node.state is State.EXITED, within=600)
+        self.run_until(lambda: node.state is NodeState.EXITED, within=600)
         return results[0]
 
 

@@ -20,9 +20,9 @@ from moldau.broker.coordinator.batches import Piece, decode_piece
 from moldau.broker.coordinator.group.classic import group as classic_group
 from moldau.broker.coordinator.group.classic import offsets as classic_offsets
 from moldau.broker.coordinator.group.classic import sync
-from moldau.broker.coordinator.group.classic.step import Step
+from moldau.broker.coordinator.group.classic.step import GroupEvent
 from moldau.broker.coordinator.group.consumer import commit_checks, departure
-from moldau.broker.coordinator.group.consumer.state import State as ConsumerState
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState as ConsumerState
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
@@ -227,7 +227,9 @@ def syncs_in_any_generation() -> Iterator[None]:
     """Which one a sync names is not looked at."""
     original = sync.on_sync_group
 
-    def on_sync_group(group: Any, step: Step, message: SyncGroupRequest, ticket: Ticket) -> None:
+    def on_sync_group(
+        group: Any, step: GroupEvent, message: SyncGroupRequest, ticket: Ticket
+    ) -> None:
         asked = copy(message)
         asked.generation_id = group.generation_id
         original(group, step, asked, ticket)

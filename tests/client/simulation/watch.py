@@ -16,7 +16,7 @@ from unittest.mock import patch
 
 from moldau.broker.coordinator.batches import Ended, Stored
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
-from moldau.broker.coordinator.group.classic.states import State as ClassicState
+from moldau.broker.coordinator.group.classic.states import ClassicGroupState as ClassicState
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.kinds import Kinds

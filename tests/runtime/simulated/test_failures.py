@@ -11,7 +11,7 @@ from itertools import count
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import NodeKilled, Options, Simulation, SimulationFailed, State
+from moldau.runtime.simulated import NodeKilled, NodeState, Options, Simulation, SimulationFailed
 from moldau.runtime.simulated.determinism import Garbage
 
 
@@ -302,7 +302,7 @@ def test_stopping_a_server_of_streams_with_an_open_connection_is_no_failure() ->
         world.run_for(1)
         node.stop()
         world.run_for(5)
-        assert node.state is State.EXITED
+        assert node.state is NodeState.EXITED
 
 
 def test_a_callback_of_the_program_that_is_cancelled_is_a_failure() -> None:
@@ -332,7 +332,7 @@ def test_a_killed_node_that_gathers_is_no_failure(way: str) -> None:
         world.run_for(1)
         gc.collect()
         world.run_for(1)
-        assert node.state is State.CRASHED
+        assert node.state is NodeState.CRASHED
 
 
 def test_a_gathered_failure_of_a_living_node_fails_the_run() -> None:

@@ -10,7 +10,7 @@ from random import Random
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import FaultPlan, FaultScheduler, Options, Simulation, State
+from moldau.runtime.simulated import FaultPlan, FaultScheduler, NodeState, Options, Simulation
 from moldau.runtime.simulated.disk_faults import DiskFaults
 from moldau.runtime.simulated.faults import BY_HAND_PER_MINUTE, RATES_PER_MINUTE
 from moldau.runtime.simulated.node import Node
@@ -82,7 +82,7 @@ def test_no_more_nodes_are_down_than_allowed() -> None:
         faults = FaultScheduler(world, FaultPlan(dict.fromkeys(kinds, 60.0)), down_max=2)
 
         def count_down() -> None:
-            down = sum(node.state is not State.RUNNING for node in nodes)
+            down = sum(node.state is not NodeState.RUNNING for node in nodes)
             down_seen.add(down)
             assert down <= 2
 
@@ -104,7 +104,7 @@ def test_after_healing_nothing_is_felt_any_more(seed: int) -> None:
         world.run_for(90)
         assert len(felt.symptoms) >= 10
         nodes = list(world.nodes.values())
-        running = State.RUNNING
+        running = NodeState.RUNNING
         world.run_until(lambda: any(node.state is not running for node in nodes), within=60)
         faults.heal()
         counts = dict(faults.counts)
@@ -115,7 +115,7 @@ def test_after_healing_nothing_is_felt_any_more(seed: int) -> None:
         world.run_for(120)
         assert felt.symptoms == {}
         for node, before in zip(nodes, times, strict=True):
-            assert node.state is State.RUNNING
+            assert node.state is NodeState.RUNNING
             assert node.disk.faults == DiskFaults()
             assert node.clock.local_ns() - before == 120 * 10**9
         assert dict(faults.counts) == counts
@@ -228,7 +228,7 @@ def test_nodes_that_end_by_their_disk_count_as_down_and_come_back(kind: str) -> 
         faults = FaultScheduler(world, FaultPlan({kind: 60.0}, seconds_mean=5))
 
         def count_down() -> None:
-            down_seen.add(sum(node.state is not State.RUNNING for node in nodes))
+            down_seen.add(sum(node.state is not NodeState.RUNNING for node in nodes))
 
         world.add_invariant(count_down)
         faults.start()
@@ -239,7 +239,7 @@ def test_nodes_that_end_by_their_disk_count_as_down_and_come_back(kind: str) -> 
         assert all(node.disk.faults == DiskFaults() for node in nodes)
         assert sum(node.starts for node in nodes) > 6
         world.run_for(1)
-        assert all(node.state is State.RUNNING for node in nodes)
+        assert all(node.state is NodeState.RUNNING for node in nodes)
 
 
 def test_a_read_only_disk_is_mounted_anew_when_all_is_healed() -> None:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.simulated import NodeKilled, Options, Simulation, SimulationFailed, State
+from moldau.runtime.simulated import NodeKilled, NodeState, Options, Simulation, SimulationFailed
 
 FOREVER = 10**9
 
@@ -100,7 +100,7 @@ def test_a_clean_stop_may_clean_up() -> None:
         world.run_for(1)
         node.stop()
         world.run_for(5)
-        assert node.state is State.EXITED
+        assert node.state is NodeState.EXITED
         assert len(node.disk.paths()) == 1
 
 
@@ -294,7 +294,7 @@ def test_a_paused_node_runs_nothing_and_comes_back_with_a_stale_view() -> None:
         node = world.add_node("node", main)
         world.run_for(2.5)
         node.pause()
-        assert node.state is State.PAUSED
+        assert node.state is NodeState.PAUSED
         world.run_for(60)
         assert ticks == [1, 2]
         node.resume()
@@ -394,7 +394,7 @@ def test_a_node_can_be_killed_while_it_is_paused() -> None:
         world.run_for(5)
         node.crash()
         world.run_for(5)
-        assert node.state is State.CRASHED
+        assert node.state is NodeState.CRASHED
 
     assert ran == []
 
@@ -440,7 +440,7 @@ def test_main_that_returns_ends_the_process() -> None:
         world.add_node("peer", peer)
         node = world.add_node("node", main)
         world.run_for(1)
-        assert node.state is State.EXITED
+        assert node.state is NodeState.EXITED
         assert not node.is_alive
 
     assert seen == [b"bye"]

@@ -181,7 +181,7 @@ class ActiveController:
     def _change_voters(self, request: VoterChange, on_answer: OnAnswer) -> None:
         """Change the voters. They are part of the log itself and not of the image."""
         quorum = self._quorum
-        ground = voter_changes.Ground(
+        ground = voter_changes.VoterChangeContext(
             self.controller.rules.cluster_id,
             quorum.voters,
             quorum.voters_end,

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Generic
 from moldau.broker.coordinator.metrics import CoordinatorMetrics
 from moldau.broker.coordinator.runtime import CoordinatorRuntime
 from moldau.broker.coordinator.shard import Decide, S
-from moldau.broker.coordinator.shell import Ground, ShardShell, Terms
+from moldau.broker.coordinator.shell import ShardServices, ShardSettings, ShardShell
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import NO_PRODUCER, coordinator_partition
 
@@ -50,7 +50,7 @@ class Coordinator(Generic[S]):
         self.kind = kind
         self._node = node
         metrics = CoordinatorMetrics(node.metrics, kind.name)
-        ground = Ground(
+        ground = ShardServices(
             runtime=node.runtime,
             purgatory=node.replicas.purgatory,
             log=node.log,
@@ -59,12 +59,12 @@ class Coordinator(Generic[S]):
             metrics=metrics,
             carry_out=kind.carry_out,
         )
-        self._known_terms: tuple[Settings, Terms] | None = None
+        self._known_terms: tuple[Settings, ShardSettings] | None = None
         self._runtime = CoordinatorRuntime(ground, node.replicas, kind.make)
         metrics.watch(self._runtime)
         kind.declare(node.metrics, self)
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> ShardSettings:
         """Return the values of the settings, cached because every commit calls this."""
         now, known = self._node.settings(), self._known_terms
         if known is None or known[0] is not now:

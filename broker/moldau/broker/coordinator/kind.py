@@ -16,7 +16,7 @@ from moldau.broker.coordinator.shell import CarryOut, no_effects
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.coordinator import Coordinator
-    from moldau.broker.coordinator.shell import Terms
+    from moldau.broker.coordinator.shell import ShardSettings
     from moldau.config import Settings
     from moldau.metrics import Registry
     from moldau.protocol.schemas.coordinator_log import CoordinatorLog
@@ -39,7 +39,7 @@ class CoordinatorKind(Generic[S]):
     """The internal topic, and the schemas of its records."""
     make: Callable[[], S]
     """Creates an empty shard."""
-    terms: Callable[[Settings], Terms]
+    terms: Callable[[Settings], ShardSettings]
     """Returns the values of the settings that the runtime of its shards uses."""
     carry_out: CarryOut = no_effects
     """Carries out the effects of its decisions."""

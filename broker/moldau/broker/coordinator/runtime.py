@@ -11,18 +11,18 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic
 
 from moldau.broker.coordinator.shard import S
-from moldau.broker.coordinator.shell import ShardShell, State
+from moldau.broker.coordinator.shell import ShardShell, ShardState
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.shell import Ground
+    from moldau.broker.coordinator.shell import ShardServices
     from moldau.broker.replication.replicas import Replicas
 
 
 class CoordinatorRuntime(Generic[S]):
     """The shards of one kind of coordinator, and so of one log."""
 
-    def __init__(self, ground: Ground, replicas: Replicas, make: Callable[[], S]) -> None:
+    def __init__(self, ground: ShardServices, replicas: Replicas, make: Callable[[], S]) -> None:
         """`make` creates an empty shard."""
         self._ground = ground
         self._replicas = replicas
@@ -43,7 +43,7 @@ class CoordinatorRuntime(Generic[S]):
         known = self._shells.get(index)
         if known is not None:
             is_same = known.partition is partition and self._epochs.get(index) == leader_epoch
-            if is_same and known.state is not State.CLOSED:
+            if is_same and known.state is not ShardState.CLOSED:
                 return
             known.close()
         self._epochs[index] = leader_epoch
@@ -74,7 +74,7 @@ class CoordinatorRuntime(Generic[S]):
         """Iterate over all shards on this node, including those that are loading."""
         return iter(list(self._shells.values()))
 
-    def states(self) -> Iterator[State]:
+    def states(self) -> Iterator[ShardState]:
         """Return the state of each shard on this node."""
         return iter([shell.state for shell in self._shells.values()])
 

@@ -51,7 +51,7 @@ PAUSE_AFTER_FAILURE_SECONDS: Final = 1.0
 _MS: Final = 1_000_000
 
 
-class State(Enum):
+class ShardState(Enum):
     """The states of a shard. LOADING -> ACTIVE -> CLOSED; LOADING -> CLOSED."""
 
     LOADING = "loading"
@@ -59,7 +59,7 @@ class State(Enum):
     CLOSED = "closed"
 
 
-class Terms(NamedTuple):
+class ShardSettings(NamedTuple):
     """The values of the settings that the shards use."""
 
     codec: Codec
@@ -82,14 +82,14 @@ def no_effects(effects: tuple[Effect, ...], shell: ShardShell[Any]) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class ShardServices:
     """The services that all shards of a coordinator share."""
 
     runtime: Runtime
     purgatory: Purgatory
     log: Logger
     schema: CoordinatorLog
-    terms: Callable[[], Terms]
+    terms: Callable[[], ShardSettings]
     """Returns the current values of the settings."""
     metrics: CoordinatorMetrics
     carry_out: CarryOut = no_effects
@@ -99,9 +99,9 @@ class Ground:
 class ShardShell(Generic[S]):
     """One shard while this node leads its partition."""
 
-    def __init__(self, ground: Ground, partition: Partition, shard: S) -> None:
+    def __init__(self, ground: ShardServices, partition: Partition, shard: S) -> None:
         """Create the shell and begin to load the shard."""
-        self.state = State.LOADING
+        self.state = ShardState.LOADING
         self.shard = shard
         self.partition = partition
         self._ground = ground
@@ -150,11 +150,11 @@ class ShardShell(Generic[S]):
 
     def is_active(self) -> bool:
         """Whether the shard is loaded and not closed."""
-        return self.state is State.ACTIVE
+        return self.state is ShardState.ACTIVE
 
     def is_closed(self) -> bool:
         """Whether the shard failed to load, or this node no longer leads its partition."""
-        return self.state is State.CLOSED
+        return self.state is ShardState.CLOSED
 
     # Requests.
 
@@ -181,10 +181,10 @@ class ShardShell(Generic[S]):
 
     def close(self) -> None:
         """Close the shard: this node no longer leads the partition, or the shard has failed."""
-        if self.state is State.CLOSED:
+        if self.state is ShardState.CLOSED:
             return
         was_active = self.is_active()
-        self.state = State.CLOSED
+        self.state = ShardState.CLOSED
         self._loading.cancel()
         if self._timer is not None:
             self._timer.cancel()
@@ -267,9 +267,9 @@ class ShardShell(Generic[S]):
         finally:
             if count is None:
                 self.close()
-        if count is None or self.state is not State.LOADING:
+        if count is None or self.state is not ShardState.LOADING:
             return
-        self.state = State.ACTIVE
+        self.state = ShardState.ACTIVE
         took = ground.runtime.clock.monotonic() - began
         ground.metrics.loading.observe(took)
         if count:
@@ -285,7 +285,7 @@ class ShardShell(Generic[S]):
         while offset < partition.log_end_offset:
             piece = partition.read_own(offset, ground.terms().load_bytes)
             found = await ground.runtime.run_blocking(self._decode, piece, offset)
-            if self.state is not State.LOADING:
+            if self.state is not ShardState.LOADING:
                 return count
             for chunk in chunks(found.entries, REPLAYED_AT_ONCE):
                 self._replay(chunk)

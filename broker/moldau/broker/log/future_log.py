@@ -43,7 +43,7 @@ from moldau.runtime.files import Files
 PIECE_BYTES: Final = 1 << 20
 
 
-class Piece(NamedTuple):
+class CopyPart(NamedTuple):
     """The next part to copy."""
 
     records: LogSlice
@@ -56,7 +56,7 @@ class Piece(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CopyLocation:
     """The path of a copy and its topic's id. `opening` has the known facts about a copy from an
     earlier run."""
 
@@ -68,7 +68,7 @@ class Place:
 class FutureLog:
     """The copy of `source`; see the module."""
 
-    def __init__(self, source: PartitionLog, place: Place) -> None:
+    def __init__(self, source: PartitionLog, place: CopyLocation) -> None:
         """Call it on the event loop, before the source grows in this run."""
         self.source = source
         self.path = place.path
@@ -135,7 +135,7 @@ class FutureLog:
         opening = Opening(now_ms, is_there=True, log_start_offset=self._start)
         self._log = PartitionLog.open(files, place.path, self.source.config, opening)
 
-    def copy(self, piece: Piece, now_ms: int) -> None:
+    def copy(self, piece: CopyPart, now_ms: int) -> None:
         """Append a piece from `next_piece`. Raise KafkaError if the copy cannot be written
         (`failure`), the source cannot be read (`unreadable`), or the records are damaged."""
         try:
@@ -184,7 +184,7 @@ class FutureLog:
 
     # On the event loop.
 
-    def next_piece(self) -> Piece | None:
+    def next_piece(self) -> CopyPart | None:
         """Return the next piece, or None if the copy has reached the log's end."""
         source, end = self.source, self.log.log_end_offset
         begin_anew_at = None
@@ -200,7 +200,7 @@ class FutureLog:
         active = source.segments.active
         is_active = records.source is None or active.log_file.is_opened_as(records.source)
         reaches_end = records.position + len(records) >= active.size_bytes
-        return Piece(records, begin_anew_at, reaches_end and is_active)
+        return CopyPart(records, begin_anew_at, reaches_end and is_active)
 
     def catch_up(self, now_ms: int) -> None:
         """Copy the rest at once, and the state that is not in the batches: producers whose batches

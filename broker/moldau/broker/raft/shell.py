@@ -71,7 +71,7 @@ class Hooks:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class RaftSettings:
     """The settings that the replica uses."""
 
     cluster_id: str
@@ -82,13 +82,13 @@ class Terms:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class RaftServices:
     """The services that the replica uses."""
 
     runtime: Runtime
     peers: Callable[[], Peers]
     """Returns the connections to the other voters; a sole voter never calls it."""
-    terms: Terms
+    terms: RaftSettings
     log: Logger
     address_of: Callable[[int], tuple[str, int] | None] = lambda node_id: None
     """Returns the address of a voter."""
@@ -129,7 +129,9 @@ class _Waiting:
 class RaftNode:
     """The shell of one replica; see the module. Call `start`, then `live` if it has peers."""
 
-    def __init__(self, ground: Ground, quorum: Quorum, core: RaftReplica, hooks: Hooks) -> None:
+    def __init__(
+        self, ground: RaftServices, quorum: Quorum, core: RaftReplica, hooks: Hooks
+    ) -> None:
         runtime = ground.runtime
         self.quorum = quorum
         self.core = core

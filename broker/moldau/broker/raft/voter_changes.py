@@ -25,7 +25,7 @@ VoterChange: TypeAlias = AddRaftVoterRequest | RemoveRaftVoterRequest | UpdateRa
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class VoterChangeContext:
     """The state of the leader when it gets the request."""
 
     cluster_id: str
@@ -35,7 +35,7 @@ class Ground:
     now_ms: int
 
 
-def changed(at: Ground, request: VoterChange) -> Voters:
+def changed(at: VoterChangeContext, request: VoterChange) -> Voters:
     """Return the voters from now on; the same voters if nothing changes. Raise KafkaError if the
     change is rejected."""
     if request.cluster_id not in (None, at.cluster_id):
@@ -59,7 +59,7 @@ def changed(at: Ground, request: VoterChange) -> Voters:
             return _updated(at, request)
 
 
-def _check_settled(at: Ground) -> None:
+def _check_settled(at: VoterChangeContext) -> None:
     committed = at.leader.high_watermark
     if committed is None:
         raise KafkaError(
@@ -71,7 +71,7 @@ def _check_settled(at: Ground) -> None:
         )
 
 
-def _added(at: Ground, request: AddRaftVoterRequest) -> Voters:
+def _added(at: VoterChangeContext, request: AddRaftVoterRequest) -> Voters:
     node_id = request.voter_id
     if at.voters.find(node_id) is not None:
         raise KafkaError(ErrorCode.DUPLICATE_VOTER, f"node {node_id} is a voter already")
@@ -94,7 +94,7 @@ def _added(at: Ground, request: AddRaftVoterRequest) -> Voters:
     return at.voters.having(Voter(node_id, request.voter_directory_id, endpoints))
 
 
-def _removed(at: Ground, request: RemoveRaftVoterRequest) -> Voters:
+def _removed(at: VoterChangeContext, request: RemoveRaftVoterRequest) -> Voters:
     known = at.voters.find(request.voter_id)
     if known is None or known.directory_id != request.voter_directory_id:
         raise KafkaError(
@@ -106,7 +106,7 @@ def _removed(at: Ground, request: RemoveRaftVoterRequest) -> Voters:
     return at.voters.lacking(request.voter_id)
 
 
-def _updated(at: Ground, request: UpdateRaftVoterRequest) -> Voters:
+def _updated(at: VoterChangeContext, request: UpdateRaftVoterRequest) -> Voters:
     if request.current_leader_epoch != at.leader.epoch:
         code = ErrorCode.FENCED_LEADER_EPOCH
         if request.current_leader_epoch > at.leader.epoch:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.replication.follower import Action, Marks
 from moldau.broker.replication.leader_fetch import Asked, LeaderFetch, LogStep, Refusal
-from moldau.broker.replication.session import Tell, Wish
+from moldau.broker.replication.session import FollowerPosition, FollowerSessionRequest
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.fetch import (
@@ -50,7 +50,7 @@ _UNANSWERED: Final = "a leader does not answer a fetch"
 
 
 @dataclass(frozen=True, slots=True)
-class FetchTerms:
+class FetchSettings:
     """The settings of fetches."""
 
     min_bytes: int
@@ -62,14 +62,14 @@ class FetchTerms:
 
 
 @dataclass(frozen=True, slots=True)
-class Ground:
+class FetcherServices:
     """The services that all fetchers of a node share."""
 
     runtime: Runtime
     peers: Peers
     node_id: int
     broker_epoch: Callable[[], int]
-    terms: Callable[[], FetchTerms]
+    terms: Callable[[], FetchSettings]
     quota: Callable[[], ReplicationQuota]
     watch_room: Callable[[], None]
     """Measures the room on the disks, if one may be nearly full and the last measure is old."""
@@ -79,7 +79,7 @@ class Ground:
 class ReplicaFetchers:
     """All fetchers of a node. `Replicas` calls `follow` and `unfollow`."""
 
-    def __init__(self, ground: Ground) -> None:
+    def __init__(self, ground: FetcherServices) -> None:
         self._ground = ground
         self._leaders: dict[int, LeaderFetcher] = {}
         self._places: dict[Key, int] = {}
@@ -163,7 +163,7 @@ class Followed:
 class LeaderFetcher:
     """Fetches from one leader."""
 
-    def __init__(self, ground: Ground, leader_id: int) -> None:
+    def __init__(self, ground: FetcherServices, leader_id: int) -> None:
         self._ground = ground
         self._leader_id = leader_id
         self._core: LeaderFetch[Followed] = LeaderFetch()
@@ -236,7 +236,7 @@ class LeaderFetcher:
             async with asyncio.timeout(seconds):
                 await self._changed.wait()
 
-    async def _fetch(self, tell: Tell, terms: FetchTerms) -> None:
+    async def _fetch(self, tell: FollowerSessionRequest, terms: FetchSettings) -> None:
         """Send a request, and tell the core what came of it."""
         ground, core = self._ground, self._core
         asking = ground.peers.request(
@@ -266,7 +266,7 @@ class LeaderFetcher:
             ground.log.debug(_UNANSWERED, leader=self._leader_id, why=why)
         core.on_response(response, self._now_ms())
 
-    def _request(self, tell: Tell, terms: FetchTerms) -> FetchRequest:
+    def _request(self, tell: FollowerSessionRequest, terms: FetchSettings) -> FetchRequest:
         ground = self._ground
         return FetchRequest(
             replica_state=ReplicaState(
@@ -361,7 +361,7 @@ def _facts(partition: Partition) -> dict[str, object]:
     return {"topic": partition.topic, "partition": partition.index}
 
 
-def _topics(wishes: Mapping[Key, Wish]) -> list[FetchTopic]:
+def _topics(wishes: Mapping[Key, FollowerPosition]) -> list[FetchTopic]:
     topics: dict[Uuid, FetchTopic] = {}
     for (topic_id, index), wish in wishes.items():
         topic = topics.get(topic_id)

@@ -45,26 +45,28 @@ class Action(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class FollowerAction:
     """An action, and its offset if it has one."""
 
     action: Action
     offset: int = -1
 
 
-APPEND = Step(Action.APPEND)
-ASK_ENDS = Step(Action.ASK_ENDS)
-PAUSE = Step(Action.PAUSE)
+APPEND = FollowerAction(Action.APPEND)
+ASK_ENDS = FollowerAction(Action.ASK_ENDS)
+PAUSE = FollowerAction(Action.PAUSE)
 
 
-def on_fetched(marks: Marks, error_code: int, diverging: EpochEndOffset) -> Step:
+def on_fetched(marks: Marks, error_code: int, diverging: EpochEndOffset) -> FollowerAction:
     """Return the step after a fetch response. APPEND: take its records and the leader's marks."""
     if error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
         return ASK_ENDS
     if error_code:
         return PAUSE
     if diverging.epoch >= 0:
-        return Step(Action.TRUNCATE, truncation(marks, diverging.epoch, diverging.end_offset))
+        return FollowerAction(
+            Action.TRUNCATE, truncation(marks, diverging.epoch, diverging.end_offset)
+        )
     return APPEND
 
 
@@ -80,10 +82,12 @@ def truncation(marks: Marks, epoch: int, end_offset: int) -> int:
     return min(ours.end_offset, marks.log_end_offset)
 
 
-def on_ends(marks: Marks, leader_start: int, leader_end: int) -> Step:
+def on_ends(marks: Marks, leader_start: int, leader_end: int) -> FollowerAction:
     """Return the step after a fetch outside of the leader's log, which has these ends."""
     if leader_end < marks.log_end_offset:
-        return Step(Action.TRUNCATE, leader_end)  # an unclean election chose a shorter log
+        return FollowerAction(
+            Action.TRUNCATE, leader_end
+        )  # an unclean election chose a shorter log
     if leader_start > marks.log_end_offset:
-        return Step(Action.START_AT, leader_start)
+        return FollowerAction(Action.START_AT, leader_start)
     return PAUSE

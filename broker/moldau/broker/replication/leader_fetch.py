@@ -27,7 +27,11 @@ from typing import TYPE_CHECKING, Final, Generic, NamedTuple, Protocol, TypeVar
 
 from moldau.broker.replication import follower
 from moldau.broker.replication.follower import Action, Marks
-from moldau.broker.replication.session import FollowerSession, Tell, Wish
+from moldau.broker.replication.session import (
+    FollowerPosition,
+    FollowerSession,
+    FollowerSessionRequest,
+)
 from moldau.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
@@ -114,7 +118,7 @@ class Ready(Generic[R]):
     questions: tuple[Asked[R], ...] = ()
     """Ask the leader where these logs begin and end, and tell `on_ends` or `on_no_ends`."""
     refusals: tuple[Refusal[R], ...] = ()
-    request: Tell | None = None
+    request: FollowerSessionRequest | None = None
     """Send it, and tell `on_response`, `on_failed` or `on_given_up`."""
     deadline_ms: int | None = None
     """The next time at which there may be something to do; None: after the next change."""
@@ -241,7 +245,7 @@ class LeaderFetch(Generic[R]):
             return Ready(deadline_ms=min(self._paused.values(), default=None))
         return Ready(request=tell)
 
-    def _changes(self, now_ms: int) -> tuple[dict[Key, Wish], list[Key]]:
+    def _changes(self, now_ms: int) -> tuple[dict[Key, FollowerPosition], list[Key]]:
         """Update `_asked`. Return the changed fetch positions, and the partitions to forget."""
         if self._is_quota_exceeded:
             for key, replica in self._replicas.items():
@@ -252,7 +256,7 @@ class LeaderFetch(Generic[R]):
             del self._paused[key]
             self._touched[key] = None
         touched, self._touched = self._touched, {}
-        changed: dict[Key, Wish] = {}
+        changed: dict[Key, FollowerPosition] = {}
         gone: list[Key] = []
         for key in touched:
             known = self._replicas.get(key)
@@ -262,7 +266,7 @@ class LeaderFetch(Generic[R]):
                 continue
             epoch, marks = known.leader_epoch, known.marks
             self._asked[key] = Asked(key, known, epoch, marks.log_end_offset)
-            changed[key] = Wish(
+            changed[key] = FollowerPosition(
                 epoch,
                 marks.log_end_offset,
                 marks.last_epoch,

@@ -31,7 +31,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint_job import POINTS, CheckpointWriter
 from moldau.broker.log.cleaner import LOOK_SECONDS, Throttle
-from moldau.broker.log.future_log import PIECE_BYTES, FutureLog, Place
+from moldau.broker.log.future_log import PIECE_BYTES, CopyLocation, FutureLog
 from moldau.broker.log.group_commit import GroupCommits
 from moldau.broker.log.log_settings import MoveOptions
 from moldau.broker.log.names import TopicPartition
@@ -192,7 +192,7 @@ class Moves:
         target.checkpoints.forget_departed()
         unique = self._runtime.random.randbytes(_UNIQUE_BYTES)
         name = names.marked_dir_name(place, unique, names.FUTURE_DIR)
-        found = Place(f"{target.path}/{name}", partition.topic_id)
+        found = CopyLocation(f"{target.path}/{name}", partition.topic_id)
         move = self._made(partition, source, target, found)
         begun = new_future()
         self._start(move, begun)
@@ -221,14 +221,14 @@ class Moves:
             if source is None or source is target or place in self._moves or self._is_closing:
                 self._remove(left)
                 continue
-            found = Place(left.path, partition.topic_id, left.opening)
+            found = CopyLocation(left.path, partition.topic_id, left.opening)
             try:
                 self._start(self._made(partition, source, target, found), None)
             except KafkaError as error:
                 self._report(place, target, error)
 
     def _made(
-        self, partition: Partition, source: LogDirectory, target: LogDirectory, place: Place
+        self, partition: Partition, source: LogDirectory, target: LogDirectory, place: CopyLocation
     ) -> Move:
         future = FutureLog(partition.log, place)
         move = Move(partition, source, target, future)

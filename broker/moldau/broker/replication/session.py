@@ -23,7 +23,7 @@ _FULL: Final = 0
 _EPOCH_MAX: Final = 2**31 - 1
 
 
-class Wish(NamedTuple):
+class FollowerPosition(NamedTuple):
     """The position from which a partition is fetched. Equal ones need not be sent twice."""
 
     leader_epoch: int
@@ -33,12 +33,12 @@ class Wish(NamedTuple):
     bytes_max: int
 
 
-class Tell(NamedTuple):
+class FollowerSessionRequest(NamedTuple):
     """The session's part of the next request."""
 
     session_id: int
     epoch: int
-    wishes: Mapping[Key, Wish]
+    wishes: Mapping[Key, FollowerPosition]
     forgotten: tuple[Key, ...]
 
 
@@ -50,9 +50,11 @@ class FollowerSession:
     def __init__(self) -> None:
         self._session_id = NO_SESSION
         self._epoch = _FULL
-        self._known: dict[Key, Wish] = {}
+        self._known: dict[Key, FollowerPosition] = {}
 
-    def next(self, changed: Mapping[Key, Wish], gone: Iterable[Key] = ()) -> Tell:
+    def next(
+        self, changed: Mapping[Key, FollowerPosition], gone: Iterable[Key] = ()
+    ) -> FollowerSessionRequest:
         """Return the content of the next request, with these changes since the last one. The cost
         depends only on the changes, except for a full fetch."""
         known = self._known
@@ -60,8 +62,8 @@ class FollowerSession:
         news = {key: wish for key, wish in changed.items() if known.get(key) != wish}
         known.update(news)
         if self._epoch == _FULL:
-            return Tell(self._session_id, _FULL, dict(known), ())
-        return Tell(self._session_id, self._epoch, news, forgotten)
+            return FollowerSessionRequest(self._session_id, _FULL, dict(known), ())
+        return FollowerSessionRequest(self._session_id, self._epoch, news, forgotten)
 
     def answered(self, session_id: int) -> None:
         """Note that the leader answered. Session id zero means that it keeps no session."""

@@ -35,7 +35,7 @@ from moldau.broker.log.open_files import advice, may_pass
 from moldau.broker.raft.messages import NOBODY
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import Member, RaftReplica
-from moldau.broker.raft.shell import Ground, Hooks, RaftNode
+from moldau.broker.raft.shell import Hooks, RaftNode, RaftServices
 from moldau.broker.raft.voters import KRAFT_VERSIONS
 from moldau.errors import BadData, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
@@ -213,7 +213,7 @@ class LocalController:
             on_failure=self._on_failure,
             on_voters=self._on_voters,
         )
-        ground = Ground(
+        ground = RaftServices(
             runtime,
             lambda: self.outside.peers,
             controller_config.terms,

@@ -12,7 +12,7 @@ from moldau.broker.controller.setting_schema import SettingSchema
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.raft.quorum import Membership
 from moldau.broker.raft.replica import Timing
-from moldau.broker.raft.shell import Terms
+from moldau.broker.raft.shell import RaftSettings
 from moldau.broker.raft.snapshot_retention import SnapshotRetention
 from moldau.broker.server.security import to_controllers
 from moldau.broker.settings import controller as rows
@@ -41,7 +41,7 @@ class ControllerConfig:
     snapshot_after_bytes: int
     snapshot_interval_ms: int
     timing: Timing
-    terms: Terms
+    terms: RaftSettings
     voters: Mapping[int, tuple[str, int]]
     """The addresses of the voters that the settings name."""
     bootstrap: tuple[tuple[str, int], ...] = ()
@@ -99,7 +99,7 @@ def controller_config_of(settings: Settings, cluster_id: str, directory: str) ->
             backoff_ms_max=settings[rows.controller_quorum_election_backoff_max_ms],
             fetch_ms=settings[rows.controller_quorum_fetch_timeout_ms],
         ),
-        terms=Terms(
+        terms=RaftSettings(
             cluster_id=cluster_id,
             request_timeout_s=settings[rows.controller_quorum_request_timeout_ms] / 1000,
             retry_s=settings[rows.controller_quorum_retry_backoff_ms] / 1000,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from moldau.broker.replication.fetcher import FetchTerms, Ground, ReplicaFetchers
+from moldau.broker.replication.fetcher import FetcherServices, FetchSettings, ReplicaFetchers
 from moldau.broker.server.isr_changes import IsrChanges
 from moldau.broker.server.security import to_brokers
 from moldau.broker.settings import read_listeners
@@ -36,7 +36,7 @@ class Replication:
             ),
         )
         self._fetchers = ReplicaFetchers(
-            Ground(
+            FetcherServices(
                 node.runtime,
                 self.peers,
                 node.node_id,
@@ -78,9 +78,9 @@ class Replication:
         await self.peers.aclose()
 
 
-def fetch_terms(settings: Settings) -> FetchTerms:
+def fetch_terms(settings: Settings) -> FetchSettings:
     """Return the settings for fetching as a follower, as `FetchTerms`."""
-    return FetchTerms(
+    return FetchSettings(
         min_bytes=settings[rows.replica_fetch_min_bytes],
         wait_ms_max=settings[rows.replica_fetch_wait_max_ms],
         bytes_max=settings[rows.replica_fetch_response_max_bytes],

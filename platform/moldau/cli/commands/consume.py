@@ -20,7 +20,7 @@ from moldau.cli.commands.cluster_connection import (
 )
 from moldau.cli.commands.consume_format import NAMES, lines_of
 from moldau.cli.commands.consume_notes import noting
-from moldau.cli.commands.consume_place import Place, Stretch, parse_place
+from moldau.cli.commands.consume_place import OffsetOrTime, Stretch, parse_place
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
@@ -144,7 +144,7 @@ class ConsumeCommand:
         return Exit.DONE if reading.is_whole else Exit.FAILED
 
 
-def _checked_place(arguments: Namespace) -> Place:
+def _checked_place(arguments: Namespace) -> OffsetOrTime:
     if arguments.count is not None and arguments.count < 1:
         raise UsageError("--count takes a number of records, from 1 on")
     if arguments.last is not None and arguments.last < 0:
@@ -161,7 +161,7 @@ def _checked_place(arguments: Namespace) -> Place:
     return parse_place(arguments.place)
 
 
-def _checked_until(arguments: Namespace) -> Place:
+def _checked_until(arguments: Namespace) -> OffsetOrTime:
     until = parse_place(arguments.to)
     if not until.is_end and (arguments.follow or arguments.group is not None):
         other = "--follow" if arguments.follow else "--group"
@@ -208,7 +208,7 @@ def _consumer(settings: dict[str, str], runtime: Runtime) -> Consumer:
 
 
 def _reading(
-    arguments: Namespace, consumer: Opened[Consumer], place: Place, until: Place
+    arguments: Namespace, consumer: Opened[Consumer], place: OffsetOrTime, until: OffsetOrTime
 ) -> Reading:
     if arguments.group is not None:
         from moldau.cli.commands.consume_group import GroupReading

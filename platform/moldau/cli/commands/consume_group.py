@@ -14,7 +14,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.commands.consume_leaderless import Leaderless
-from moldau.cli.commands.consume_place import BEGINNING, Place, cut_ends, partitions_there
+from moldau.cli.commands.consume_place import BEGINNING, OffsetOrTime, cut_ends, partitions_there
 from moldau.client import RebalanceListener
 from moldau.errors.codes import ErrorCode, KafkaError
 
@@ -40,7 +40,7 @@ _NO_TOPIC: Final = frozenset((ErrorCode.UNKNOWN_TOPIC_ID, ErrorCode.UNKNOWN_TOPI
 class GroupReading(RebalanceListener):
     """A reading as one member of a group."""
 
-    def __init__(self, client: Consumer, clock: Clock, group: str, place: Place) -> None:
+    def __init__(self, client: Consumer, clock: Clock, group: str, place: OffsetOrTime) -> None:
         """`place`: where to begin in partitions without a committed offset."""
         self.notes: list[str] = []
         self._client = client

@@ -17,7 +17,7 @@ _CUT_S: Final = 2.0
 _MISSING_S: Final = (0.2, 2.0)
 
 
-class Place(NamedTuple):
+class OffsetOrTime(NamedTuple):
     """An offset, a timestamp in ms, or the end. With none of them it is the beginning."""
 
     offset: int | None = None
@@ -25,27 +25,27 @@ class Place(NamedTuple):
     is_end: bool = False
 
 
-BEGINNING = Place()
-END = Place(is_end=True)
+BEGINNING = OffsetOrTime()
+END = OffsetOrTime(is_end=True)
 
 
 class Stretch(NamedTuple):
     """What to read of each log: from `first`, or the `last` offsets, to before `until`."""
 
-    first: Place = BEGINNING
-    until: Place = END
+    first: OffsetOrTime = BEGINNING
+    until: OffsetOrTime = END
     last: int | None = None
 
 
-def parse_place(text: str) -> Place:
+def parse_place(text: str) -> OffsetOrTime:
     """Return the place of `--from` or `--to`. Raise UsageError if it is none."""
     if text in ("beginning", "earliest"):
         return BEGINNING
     if text in ("end", "latest"):
         return END
     if is_int64(text):
-        return Place(offset=int(text))
-    return Place(timestamp_ms=parse_time_ms(text, "beginning, end, an offset, "))
+        return OffsetOrTime(offset=int(text))
+    return OffsetOrTime(timestamp_ms=parse_time_ms(text, "beginning, end, an offset, "))
 
 
 def parse_time_ms(text: str, or_else: str = "") -> int:

@@ -21,7 +21,7 @@ DRY_RUN: Final = "dry run: nothing was changed; --execute does it"
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class OffsetChange:
     """The change of one committed offset. If `after` is None, the offset stays, and `note` says
     why. With `is_obstacle` the whole group then stays unchanged, not only this offset."""
 
@@ -58,7 +58,7 @@ class Outcome:
         found = self.failures.get(group)
         return found if found is not None else "; ".join(self.obstacles.get(group, ())) or None
 
-    def is_undone(self, step: Step) -> bool:
+    def is_undone(self, step: OffsetChange) -> bool:
         """Whether the step was planned but not done."""
         return bool(self.error(step.group)) and step.where not in self.stored.get(step.group, ())
 
@@ -104,7 +104,7 @@ def occupied(members: dict[str, int]) -> dict[str, str]:
     }
 
 
-def obstacles(steps: Sequence[Step], members: dict[str, int]) -> dict[str, list[str]]:
+def obstacles(steps: Sequence[OffsetChange], members: dict[str, int]) -> dict[str, list[str]]:
     """Return the obstacles of the plan, by group."""
     found = {group: [why] for group, why in occupied(members).items()}
     for each in steps:
@@ -114,7 +114,7 @@ def obstacles(steps: Sequence[Step], members: dict[str, int]) -> dict[str, list[
     return found
 
 
-def write_steps(context: Context, steps: Sequence[Step]) -> None:
+def write_steps(context: Context, steps: Sequence[OffsetChange]) -> None:
     """Write the steps as a table."""
     rows = []
     for each in steps:
@@ -141,7 +141,7 @@ def number(count: int | None) -> str:
     return "-" if count is None else str(count)
 
 
-def facts_of(step: Step) -> dict[str, Any]:
+def facts_of(step: OffsetChange) -> dict[str, Any]:
     """Return a step as JSON data."""
     return {
         "group": step.group,
@@ -155,7 +155,7 @@ def facts_of(step: Step) -> dict[str, Any]:
 
 
 def tell_plan(
-    arguments: Namespace, context: Context, steps: Sequence[Step], outcome: Outcome
+    arguments: Namespace, context: Context, steps: Sequence[OffsetChange], outcome: Outcome
 ) -> None:
     """Write the plan and its problems. With `--execute` steps that were not done are marked;
     otherwise the output says that it is a dry run."""
@@ -185,7 +185,7 @@ def tell_plan(
         context.out.write(f"{DRY_RUN}\n")
 
 
-def _undone(step: Step) -> Step:
+def _undone(step: OffsetChange) -> OffsetChange:
     return replace(step, note=f"not changed; {step.note}" if step.note else "not changed")
 
 

@@ -12,8 +12,8 @@ from moldau.cli.commands.actions import Action
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
 from moldau.cli.commands.consume_place import parse_time_ms
 from moldau.cli.commands.group_plan import (
+    OffsetChange,
     Outcome,
-    Step,
     add_execute,
     exit_code,
     members_of,
@@ -181,14 +181,14 @@ def _checked(arguments: Namespace) -> Wanted:
 
 def _plan(
     arguments: Namespace, context: Context, admin: Opened[Admin], wanted: Wanted
-) -> tuple[list[Step], dict[str, str]]:
+) -> tuple[list[OffsetChange], dict[str, str]]:
     """Return the steps, and the reasons for groups that have none."""
     if arguments.from_file is not None:
         given = parse_offsets_file(_file(arguments, context, admin), arguments.groups)
         return admin.run(lambda client: _plan_from_file(client, given)), {}
     timestamp = wanted.time(admin.runtime.clock.wall_ms())
 
-    async def plan(client: Admin) -> tuple[list[Step], dict[str, str]]:
+    async def plan(client: Admin) -> tuple[list[OffsetChange], dict[str, str]]:
         if arguments.all:
             groups = await idle_groups(client)
             return await plan_groups(client, groups, wanted, timestamp, only_committed=True)
@@ -204,12 +204,12 @@ async def plan_groups(
     timestamp: int | None,
     *,
     only_committed: bool = False,
-) -> tuple[list[Step], dict[str, str]]:
+) -> tuple[list[OffsetChange], dict[str, str]]:
     """Return the steps for these groups, and the reasons for groups that have none: a misspelled
     name does not stop the others. `only_committed`: change only partitions with a committed
     offset."""
     scope = wanted.scope
-    steps: list[Step] = []
+    steps: list[OffsetChange] = []
     failures = {}
     for group in dict.fromkeys(groups):
         committed = await client.group_offsets(group)
@@ -247,8 +247,8 @@ def _duration_ms(text: str) -> int:
     return age_ms
 
 
-async def _plan_from_file(client: Admin, given: FileOffsets) -> list[Step]:
-    steps: list[Step] = []
+async def _plan_from_file(client: Admin, given: FileOffsets) -> list[OffsetChange]:
+    steps: list[OffsetChange] = []
     for group, offsets in given.items():
         rules = {where: to_offset(offset) for where, offset in offsets.items()}
         committed = await client.group_offsets(group)
@@ -262,7 +262,7 @@ async def _plan_group(
     committed: dict[TopicPartition, OffsetAndMetadata],
     rules: dict[TopicPartition, Rule],
     timestamp: int | None,
-) -> list[Step]:
+) -> list[OffsetChange]:
     """Return the steps for a group: each partition by its rule."""
     from moldau.client.consumer.offsets import EARLIEST, LATEST
 
@@ -285,31 +285,31 @@ async def _plan_group(
     return steps
 
 
-def _step(group: str, where: TopicPartition, known: Known, rule: Rule) -> Step:
+def _step(group: str, where: TopicPartition, known: Known, rule: Rule) -> OffsetChange:
     try:
         after, note = rule(known)
     except NothingCommitted:
         note = "nothing is committed to shift from"
-        return Step(group, where, None, None, known.end, note, is_obstacle=True)
-    return Step(group, where, known.committed, after, known.end, note)
+        return OffsetChange(group, where, None, None, known.end, note, is_obstacle=True)
+    return OffsetChange(group, where, known.committed, after, known.end, note)
 
 
 def unreachable(
     group: str, where: TopicPartition, before: int | None, topic: Topic | KafkaError
-) -> Step:
+) -> OffsetChange:
     """Return the step for a partition without offsets. If its topic is gone, nothing must be reset;
     a partition without a leader is an obstacle, because its offsets are unknown."""
     if not isinstance(topic, KafkaError):
         is_there = any(each.index == where.partition for each in topic.partitions)
         note = "the partition has no leader at present" if is_there else "no such partition"
-        return Step(group, where, before, None, None, note, is_obstacle=True)
+        return OffsetChange(group, where, before, None, None, note, is_obstacle=True)
     is_gone = topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and before is not None
     note = "the topic is gone" if is_gone else str(topic)
-    return Step(group, where, before, None, None, note, is_obstacle=not is_gone)
+    return OffsetChange(group, where, before, None, None, note, is_obstacle=not is_gone)
 
 
 async def follow(
-    client: Admin, steps: Sequence[Step], failures: Mapping[str, str], *, execute: bool
+    client: Admin, steps: Sequence[OffsetChange], failures: Mapping[str, str], *, execute: bool
 ) -> Outcome:
     """Return the obstacles and failures of the plan. With `execute` change the groups without
     obstacles; otherwise change nothing."""
@@ -322,7 +322,7 @@ async def follow(
     return Outcome(hindered, {**failures, **done.failures}, done.stored)
 
 
-async def carry_out(client: Admin, steps: Sequence[Step]) -> Outcome:
+async def carry_out(client: Admin, steps: Sequence[OffsetChange]) -> Outcome:
     """Commit the steps, group by group, and return which groups failed, wholly or in part, and why.
     A member may have joined since the plan was made; then the other groups are still changed."""
     from moldau.client import OffsetsNotStored
@@ -343,7 +343,7 @@ async def carry_out(client: Admin, steps: Sequence[Step]) -> Outcome:
     return Outcome(failures=failures, stored=stored)
 
 
-def export(context: Context, steps: Iterable[Step], has_groups: bool) -> None:
+def export(context: Context, steps: Iterable[OffsetChange], has_groups: bool) -> None:
     """Write the new offsets as CSV lines that `--from-file` reads."""
     for each in steps:
         if each.after is not None:

@@ -33,7 +33,7 @@ SESSION_ERRORS: Final = frozenset(
 )
 
 
-class Wish(NamedTuple):
+class FetchPosition(NamedTuple):
     """A partition as a fetch names it: an equal one need not be sent again in the session."""
 
     topic_id: Uuid
@@ -51,12 +51,12 @@ class Wish(NamedTuple):
 
 
 @dataclass(frozen=True, slots=True)
-class Tell:
+class SessionRequest:
     """The contents of the next fetch."""
 
     session_id: int
     epoch: int
-    wishes: Mapping[TopicPartition, Wish]
+    wishes: Mapping[TopicPartition, FetchPosition]
     forgotten: Mapping[TopicPartition, Uuid]
 
     @property
@@ -71,13 +71,13 @@ class FetchSession:
 
     session_id: int = NO_SESSION
     epoch: int = _FULL
-    partitions: dict[TopicPartition, Wish] = field(default_factory=dict)
+    partitions: dict[TopicPartition, FetchPosition] = field(default_factory=dict)
 
-    def next(self, wanted: Mapping[TopicPartition, Wish]) -> Tell:
+    def next(self, wanted: Mapping[TopicPartition, FetchPosition]) -> SessionRequest:
         """Return the fetch after which the broker knows exactly the wanted partitions."""
         if self.epoch == _FULL:
             self.partitions = dict(wanted)
-            return Tell(self.session_id, _FULL, wanted, {})
+            return SessionRequest(self.session_id, _FULL, wanted, {})
         news = {where: wish for where, wish in wanted.items() if self.partitions.get(where) != wish}
         forgotten = {
             where: known.topic_id
@@ -85,7 +85,7 @@ class FetchSession:
             if where not in wanted or wanted[where].topic_id != known.topic_id
         }
         self.partitions = dict(wanted)
-        return Tell(self.session_id, self.epoch, news, forgotten)
+        return SessionRequest(self.session_id, self.epoch, news, forgotten)
 
     def answered(self, session_id: int) -> None:
         """Record a successful response; session id 0 means that the broker opened no session."""

@@ -37,7 +37,7 @@ from moldau.client.group.member import (
     GroupMetadata,
     Identity,
     Kind,
-    Terms,
+    MemberSettings,
     Wanted,
 )
 from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
@@ -608,7 +608,7 @@ class ConsumerGroup:
 
 
 def _member(runtime: Runtime, settings: Settings, assignors: Sequence[AssignorGiven]) -> AnyMember:
-    terms = Terms(
+    terms = MemberSettings(
         group_id=settings[rows.group_id] or "",
         instance_id=settings[rows.group_instance_id],
         rack=settings[client_rack] or None,

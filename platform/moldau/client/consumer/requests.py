@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from moldau.client.consumer.fetch_session import SESSION_ERRORS, FetchSession, Wish
+from moldau.client.consumer.fetch_session import SESSION_ERRORS, FetchPosition, FetchSession
 from moldau.client.consumer.position import Asked, Position
 from moldau.client.consumer.positions import Positions
 from moldau.client.settings import consumer as rows
@@ -67,10 +67,10 @@ def fetch_request(
     return request, version, Told(session, [each.asked() for each in positions], tell.is_full)
 
 
-def _wish(position: Position, metadata: Metadata, settings: Settings) -> Wish:
+def _wish(position: Position, metadata: Metadata, settings: Settings) -> FetchPosition:
     known = metadata.partition(position.where)
     topic = metadata.topics.get(position.where.topic)
-    return Wish(
+    return FetchPosition(
         ZERO_UUID if topic is None else topic.topic_id,
         position.fetch_offset,
         -1 if known is None else known.leader_epoch,
@@ -78,7 +78,7 @@ def _wish(position: Position, metadata: Metadata, settings: Settings) -> Wish:
     )
 
 
-def _topics(wishes: Mapping[TopicPartition, Wish]) -> list[fetching.FetchTopic]:
+def _topics(wishes: Mapping[TopicPartition, FetchPosition]) -> list[fetching.FetchTopic]:
     by_topic: dict[tuple[str, Uuid], list[fetching.FetchPartition]] = {}
     for where, wish in wishes.items():
         by_topic.setdefault((where.topic, wish.topic_id), []).append(wish.partition(where))

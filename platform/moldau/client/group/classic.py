@@ -37,7 +37,7 @@ from enum import Enum
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.client.group.classic_requests import heartbeat, join, leave, sync
-from moldau.client.group.member import Ask, Identity, Ready, Retries, Terms
+from moldau.client.group.member import Ask, Identity, MemberSettings, Ready, Retries
 from moldau.errors import BadData
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Request, Response
@@ -53,7 +53,7 @@ NO_GENERATION: Final = -1
 _LOST_MEMBERSHIP: Final = (ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION)
 
 
-class State(Enum):
+class ClassicMemberState(Enum):
     """The state of the member; see the module's text."""
 
     OUT = "out"
@@ -64,20 +64,43 @@ class State(Enum):
     LEAVING = "leaving"
 
 
-TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
-    State.OUT: frozenset((State.JOINING,)),
-    State.JOINING: frozenset((State.ASSIGNING, State.SYNCING, State.LEAVING, State.OUT)),
-    State.ASSIGNING: frozenset((State.SYNCING, State.JOINING, State.LEAVING, State.OUT)),
-    State.SYNCING: frozenset((State.STABLE, State.JOINING, State.LEAVING, State.OUT)),
-    State.STABLE: frozenset((State.JOINING, State.LEAVING, State.OUT)),
-    State.LEAVING: frozenset((State.OUT,)),
+TRANSITIONS: Final[Mapping[ClassicMemberState, frozenset[ClassicMemberState]]] = {
+    ClassicMemberState.OUT: frozenset((ClassicMemberState.JOINING,)),
+    ClassicMemberState.JOINING: frozenset(
+        (
+            ClassicMemberState.ASSIGNING,
+            ClassicMemberState.SYNCING,
+            ClassicMemberState.LEAVING,
+            ClassicMemberState.OUT,
+        )
+    ),
+    ClassicMemberState.ASSIGNING: frozenset(
+        (
+            ClassicMemberState.SYNCING,
+            ClassicMemberState.JOINING,
+            ClassicMemberState.LEAVING,
+            ClassicMemberState.OUT,
+        )
+    ),
+    ClassicMemberState.SYNCING: frozenset(
+        (
+            ClassicMemberState.STABLE,
+            ClassicMemberState.JOINING,
+            ClassicMemberState.LEAVING,
+            ClassicMemberState.OUT,
+        )
+    ),
+    ClassicMemberState.STABLE: frozenset(
+        (ClassicMemberState.JOINING, ClassicMemberState.LEAVING, ClassicMemberState.OUT)
+    ),
+    ClassicMemberState.LEAVING: frozenset((ClassicMemberState.OUT,)),
 }
 
 
 class ClassicProtocol(Protocol):
     """What the members of a group share, and how. The member calls it."""
 
-    terms: Terms
+    terms: MemberSettings
 
     @property
     def protocol_type(self) -> str:
@@ -110,7 +133,7 @@ class ClassicMember:
     """One member, as its group's coordinator knows it."""
 
     def __init__(self, protocol: ClassicProtocol, random: Random) -> None:
-        self.state = State.OUT
+        self.state = ClassicMemberState.OUT
         self.member_id = ""
         self.generation = NO_GENERATION
         self.leader_id = ""
@@ -137,12 +160,16 @@ class ClassicMember:
     @property
     def is_rebalancing(self) -> bool:
         """Whether it is joining, and has no share of the new generation yet."""
-        return self.state in (State.JOINING, State.ASSIGNING, State.SYNCING)
+        return self.state in (
+            ClassicMemberState.JOINING,
+            ClassicMemberState.ASSIGNING,
+            ClassicMemberState.SYNCING,
+        )
 
     @property
     def is_waiting(self) -> bool:
         """Whether there is nothing to send: a response is pending, or the member is out."""
-        return self._asked is not None or self.state is State.OUT
+        return self._asked is not None or self.state is ClassicMemberState.OUT
 
     def is_put_off(self, now: float) -> bool:
         """Whether the backoff of a failed request is not over."""
@@ -161,10 +188,12 @@ class ClassicMember:
 
     def is_unheard(self, now: float) -> bool:
         """Whether the coordinator has surely removed the member: no response for a session."""
-        is_member = self.generation != NO_GENERATION and self.state is not State.LEAVING
+        is_member = (
+            self.generation != NO_GENERATION and self.state is not ClassicMemberState.LEAVING
+        )
         return is_member and now >= self._last_heard + self._protocol.terms.session_timeout_s
 
-    def _go(self, state: State) -> None:
+    def _go(self, state: ClassicMemberState) -> None:
         assert state is self.state or state in TRANSITIONS[self.state], (self.state, state)
         self.state = state
 
@@ -172,50 +201,50 @@ class ClassicMember:
 
     def begin(self, reason: str = "") -> None:
         """Join, if it is out."""
-        if self.state is State.OUT:
+        if self.state is ClassicMemberState.OUT:
             self._reason = reason
-            self._go(State.JOINING)
+            self._go(ClassicMemberState.JOINING)
 
     def share_out(self, shares: Mapping[str, bytes]) -> None:
         """Take the leader's assignments, by member id."""
-        if self.state is State.ASSIGNING:
+        if self.state is ClassicMemberState.ASSIGNING:
             self._shares = shares
-            self._go(State.SYNCING)
+            self._go(ClassicMemberState.SYNCING)
 
     def join_again(self, reason: str) -> None:
         """Make all members join again."""
-        if self.state is State.JOINING:
+        if self.state is ClassicMemberState.JOINING:
             return
         self._reason = reason
         self._protocol.on_rebalance()
-        self._go(State.JOINING)
+        self._go(ClassicMemberState.JOINING)
 
     def depart(self, reason: str) -> None:
         """Leave, once the protocol agrees. A static member is in the group from its first join on,
         and learns its id from the response: before that it leaves by its instance id."""
-        if self.state in (State.OUT, State.LEAVING):
+        if self.state in (ClassicMemberState.OUT, ClassicMemberState.LEAVING):
             return
         self._reason = reason
         is_static = self._protocol.terms.instance_id is not None
         may_be_known = bool(self.member_id) or (is_static and self.has_asked_to_join)
         if self.tells_of_end and may_be_known:
-            self._go(State.LEAVING)
+            self._go(ClassicMemberState.LEAVING)
         else:
             self._forget()
-            self._go(State.OUT)
+            self._go(ClassicMemberState.OUT)
 
     def lose(self, reason: str) -> None:
         """Handle the loss of the membership: join as a new member."""
         self._forget()
         self._reason = reason
         self._protocol.on_lost(None)
-        self._go(State.JOINING)
+        self._go(ClassicMemberState.JOINING)
 
     def fail(self, error: KafkaError | BadData) -> None:
         """Leave the group for an error that no retry heals."""
         self._forget()
         self._protocol.on_lost(error)
-        self._go(State.OUT)
+        self._go(ClassicMemberState.OUT)
 
     def put_off(self, now: float) -> None:
         """Start the backoff: the last request has failed."""
@@ -223,7 +252,7 @@ class ClassicMember:
 
     def on_commit_refused(self, identity: Identity, code: ErrorCode) -> None:
         """Handle a rejected commit: its code may mean that the membership is lost."""
-        is_settled = identity == self.identity and self.state is State.STABLE
+        is_settled = identity == self.identity and self.state is ClassicMemberState.STABLE
         if is_settled and code in _LOST_MEMBERSHIP:
             self.lose("a commit was refused")
 
@@ -247,12 +276,12 @@ class ClassicMember:
 
     def _next_ask(self, now: float) -> Ask | None:
         protocol, terms = self._protocol, self._protocol.terms
-        if self.state is State.LEAVING and protocol.may_leave():
+        if self.state is ClassicMemberState.LEAVING and protocol.may_leave():
             return leave(terms, self.member_id, self._reason)
-        if self.state is State.SYNCING:
+        if self.state is ClassicMemberState.SYNCING:
             kind = protocol.protocol_type
             return sync(terms, self.identity, kind, self.protocol_name, self._shares)
-        if self.state is State.JOINING:
+        if self.state is ClassicMemberState.JOINING:
             offer = protocol.offer()
             if offer is not None:
                 return join(terms, self.member_id, protocol.protocol_type, offer, self._reason)
@@ -274,11 +303,11 @@ class ClassicMember:
             self._last_heard = now
         if asked.response is LeaveGroupResponse:
             self._forget()
-            self._go(State.OUT)
-        elif self.state is State.LEAVING:
+            self._go(ClassicMemberState.OUT)
+        elif self.state is ClassicMemberState.LEAVING:
             if isinstance(answer, JoinGroupResponse) and answer.member_id:
                 self.member_id = answer.member_id
-        elif self.state is State.OUT or not self._is_current(asked.request):
+        elif self.state is ClassicMemberState.OUT or not self._is_current(asked.request):
             pass
         elif isinstance(answer, KafkaError):
             self.put_off(now) if answer.retriable else self.fail(answer)
@@ -294,8 +323,8 @@ class ClassicMember:
         """Whether the member still has the identity that it sent: a static member may have left and
         come back while the response was pending."""
         if isinstance(request, JoinGroupRequest):
-            return self.state is State.JOINING and request.member_id == self.member_id
-        if isinstance(request, SyncGroupRequest) and self.state is not State.SYNCING:
+            return self.state is ClassicMemberState.JOINING and request.member_id == self.member_id
+        if isinstance(request, SyncGroupRequest) and self.state is not ClassicMemberState.SYNCING:
             return False
         assert isinstance(request, SyncGroupRequest | HeartbeatRequest)
         known = (request.member_id, request.generation_id)
@@ -323,7 +352,7 @@ class ClassicMember:
         except (KafkaError, BadData) as error:
             self.fail(error)
         else:
-            self._go(State.ASSIGNING if assigns else State.SYNCING)
+            self._go(ClassicMemberState.ASSIGNING if assigns else ClassicMemberState.SYNCING)
 
     def _on_sync(self, answer: SyncGroupResponse, now: float) -> None:
         code = ErrorCode(answer.error_code)
@@ -334,7 +363,7 @@ class ClassicMember:
         else:
             self._retries.worked()
             self._last_heartbeat = now
-            self._go(State.STABLE)
+            self._go(ClassicMemberState.STABLE)
             self._protocol.on_share(bytes(answer.assignment), now)
 
     def _on_heartbeat(self, code: ErrorCode, now: float) -> None:
@@ -353,5 +382,5 @@ class ClassicMember:
             self.fail(error)
         else:
             self.put_off(now)
-            if self.state is State.SYNCING:
+            if self.state is ClassicMemberState.SYNCING:
                 self.join_again("the coordinator has moved")

@@ -31,7 +31,7 @@ from moldau.client.group.assignors import (
     Subscription,
     Topics,
 )
-from moldau.client.group.classic import ClassicMember, State
+from moldau.client.group.classic import ClassicMember, ClassicMemberState
 from moldau.client.group.classic_requests import describe
 from moldau.client.group.member import (
     FENCED,
@@ -40,8 +40,8 @@ from moldau.client.group.member import (
     Identity,
     Kind,
     Member,
+    MemberSettings,
     Ready,
-    Terms,
     Wanted,
     in_words,
     reassigned,
@@ -71,7 +71,9 @@ class ClassicConsumer(Member):
 
     protocol_type: Final = PROTOCOL_TYPE
 
-    def __init__(self, terms: Terms, assignors: Sequence[Assignor], random: Random) -> None:
+    def __init__(
+        self, terms: MemberSettings, assignors: Sequence[Assignor], random: Random
+    ) -> None:
         """Take `assignors` in order of preference; the members agree on one that all have."""
         super().__init__(terms)
         assert assignors, "a member needs an assignor"
@@ -97,7 +99,7 @@ class ClassicConsumer(Member):
         """Whether to leave once what it gives up is committed."""
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClassicMemberState:
         """The state of the member in its group."""
         return self._group.state
 
@@ -115,14 +117,16 @@ class ClassicConsumer(Member):
         knows the member in that generation."""
         if NO_GENERATION in (self._settled_generation, self.generation):
             return NOBODY
-        waits = self.state is State.JOINING or (self.state is State.LEAVING and self._is_giving_up)
+        waits = self.state is ClassicMemberState.JOINING or (
+            self.state is ClassicMemberState.LEAVING and self._is_giving_up
+        )
         if waits and not self._has_missed:
             return self._group.identity
         return self._group.identity._replace(epoch=self._settled_generation)
 
     @property
     def is_out(self) -> bool:
-        return self.state is State.OUT
+        return self.state is ClassicMemberState.OUT
 
     @property
     def is_rebalancing(self) -> bool:
@@ -141,20 +145,20 @@ class ClassicConsumer(Member):
         self.wanted = wanted
         if not wanted:
             self.leave(is_closing=False)
-        elif self.state is State.STABLE and wanted.topics != self._joined_with:
+        elif self.state is ClassicMemberState.STABLE and wanted.topics != self._joined_with:
             self._group.join_again("the subscription has changed")
 
     def on_poll(self, now: float) -> None:
         """Handle a poll of the user: join if it is time to."""
         super().on_poll(now)
-        if self.state is State.OUT and self.wanted and self._error is None:
+        if self.state is ClassicMemberState.OUT and self.wanted and self._error is None:
             self._waits_no_more = False
             self._forget()
             self._group.begin()
 
     def enforce_rebalance(self, reason: str) -> bool:
         """Make all members join again, unless a rebalance is running already."""
-        if self.state is State.STABLE:
+        if self.state is ClassicMemberState.STABLE:
             self._group.join_again(reason)
         return True
 
@@ -182,8 +186,11 @@ class ClassicConsumer(Member):
     @property
     def _is_under_way(self) -> bool:
         """Whether it will get a share without its user's help."""
-        is_joining = self.state is State.JOINING and self._group.has_asked_to_join
-        return is_joining or self.state in (State.ASSIGNING, State.SYNCING)
+        is_joining = self.state is ClassicMemberState.JOINING and self._group.has_asked_to_join
+        return is_joining or self.state in (
+            ClassicMemberState.ASSIGNING,
+            ClassicMemberState.SYNCING,
+        )
 
     def _depart(self, reason: str) -> None:
         self._departs = False
@@ -201,9 +208,13 @@ class ClassicConsumer(Member):
         if self._waits_for_user and now >= self._poll_deadline():
             self._expire()
             return self.ready(now)
-        if self.state is State.ASSIGNING:
+        if self.state is ClassicMemberState.ASSIGNING:
             return Ready(topics=self._watched)
-        if self._must_compare and self.state is State.STABLE and not self._group.is_put_off(now):
+        if (
+            self._must_compare
+            and self.state is ClassicMemberState.STABLE
+            and not self._group.is_put_off(now)
+        ):
             self._is_describing = True
             return Ready(describe(self.terms))
         ready = self._group.ready(now)
@@ -214,7 +225,7 @@ class ClassicConsumer(Member):
 
     @property
     def _waits_for_user(self) -> bool:
-        return self.state is not State.LEAVING or self._is_giving_up
+        return self.state is not ClassicMemberState.LEAVING or self._is_giving_up
 
     def _expire(self) -> None:
         super()._expire()
@@ -289,7 +300,7 @@ class ClassicConsumer(Member):
 
     def on_topics(self, topics: Topics, now: float) -> None:
         """Assign the partitions, as the leader: of all existing topics that any member wants."""
-        if self.state is not State.ASSIGNING:
+        if self.state is not ClassicMemberState.ASSIGNING:
             return
         self._shared = topics
         shares: Assignment = {}
@@ -314,7 +325,7 @@ class ClassicConsumer(Member):
 
     def on_metadata(self, topics: Topics) -> None:
         """Rebalance, as the leader, if the partitions of an assigned topic have changed."""
-        if self.state is State.STABLE and self._group.is_leader:
+        if self.state is ClassicMemberState.STABLE and self._group.is_leader:
             known = {topic: list(self._shared[topic]) for topic in self._shared}
             if known != {topic: list(each) for topic, each in topics.items()}:
                 self._group.join_again("the partitions of a topic have changed")
@@ -324,7 +335,7 @@ class ClassicConsumer(Member):
 
     def _on_described(self, answer: Response | KafkaError, now: float) -> None:
         """Make all join again if there are partitions that no member has."""
-        if self.state is not State.STABLE:
+        if self.state is not ClassicMemberState.STABLE:
             return
         if isinstance(answer, KafkaError):
             self._must_compare = answer.retriable
@@ -401,9 +412,9 @@ class ClassicConsumer(Member):
     def _changed(self, now: float) -> None:
         self._depart_if_free()
         is_losing = any(each.kind is Kind.LOST for each in self._changes)
-        if self._has_missed and self.state is State.STABLE and not is_losing:
+        if self._has_missed and self.state is ClassicMemberState.STABLE and not is_losing:
             self._settle()
-        if self._must_join_again and not self._changes and self.state is State.STABLE:
+        if self._must_join_again and not self._changes and self.state is ClassicMemberState.STABLE:
             self._group.join_again("partitions were given up")
 
     # Ends and new beginnings

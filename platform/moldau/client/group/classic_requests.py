@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.client.group.member import Ask, Identity, Terms
+from moldau.client.group.member import Ask, Identity, MemberSettings
 from moldau.protocol.messages.describe_groups import DescribeGroupsRequest, DescribeGroupsResponse
 from moldau.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
 from moldau.protocol.messages.join_group import (
@@ -25,7 +25,11 @@ from moldau.protocol.messages.sync_group import (
 
 
 def join(
-    terms: Terms, member_id: str, protocol_type: str, protocols: Mapping[str, bytes], reason: str
+    terms: MemberSettings,
+    member_id: str,
+    protocol_type: str,
+    protocols: Mapping[str, bytes],
+    reason: str,
 ) -> Ask:
     """Return a request to join, or join again; answered when all members have joined, or the
     rebalance takes too long."""
@@ -45,7 +49,11 @@ def join(
 
 
 def sync(
-    terms: Terms, member: Identity, protocol_type: str, protocol: str, shares: Mapping[str, bytes]
+    terms: MemberSettings,
+    member: Identity,
+    protocol_type: str,
+    protocol: str,
+    shares: Mapping[str, bytes],
 ) -> Ask:
     """Return a request for the member's share; the leader's has the shares of all."""
     request = SyncGroupRequest(
@@ -63,7 +71,7 @@ def sync(
     return Ask(request, SyncGroupResponse, terms.rebalance_answer_s)
 
 
-def heartbeat(terms: Terms, member: Identity) -> Ask:
+def heartbeat(terms: MemberSettings, member: Identity) -> Ask:
     """Return a heartbeat."""
     request = HeartbeatRequest(
         group_id=terms.group_id,
@@ -74,7 +82,7 @@ def heartbeat(terms: Terms, member: Identity) -> Ask:
     return Ask(request, HeartbeatResponse)
 
 
-def leave(terms: Terms, member_id: str, reason: str) -> Ask:
+def leave(terms: MemberSettings, member_id: str, reason: str) -> Ask:
     """Return a request to leave the group."""
     request = LeaveGroupRequest(
         group_id=terms.group_id,
@@ -87,6 +95,6 @@ def leave(terms: Terms, member_id: str, reason: str) -> Ask:
     return Ask(request, LeaveGroupResponse)
 
 
-def describe(terms: Terms) -> Ask:
+def describe(terms: MemberSettings) -> Ask:
     """Return a request for the partitions of each member."""
     return Ask(DescribeGroupsRequest(groups=[terms.group_id]), DescribeGroupsResponse)

@@ -36,9 +36,9 @@ from moldau.client.group.member import (
     Identity,
     Kind,
     Member,
+    MemberSettings,
     Ready,
     Retries,
-    Terms,
     Wanted,
     in_words,
     reassigned,
@@ -62,7 +62,7 @@ LEAVE_STATIC_EPOCH: Final = -2
 _FIRST_INTERVAL_S: Final = 3.0
 
 
-class State(Enum):
+class ConsumerMemberState(Enum):
     """The state of the member; see the module's text."""
 
     OUT = "out"
@@ -74,29 +74,37 @@ class State(Enum):
     LEAVING = "leaving"
 
 
-_IN_GROUP: Final = frozenset((State.RECONCILING, State.ACKNOWLEDGING, State.STABLE))
+_IN_GROUP: Final = frozenset(
+    (ConsumerMemberState.RECONCILING, ConsumerMemberState.ACKNOWLEDGING, ConsumerMemberState.STABLE)
+)
 _FENCED: Final = frozenset((ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.FENCED_MEMBER_EPOCH))
-_WAITS_FOR_NOTHING: Final = frozenset((State.FENCED, State.LEAVING, State.OUT))
-TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
-    State.OUT: frozenset((State.JOINING,)),
-    State.JOINING: frozenset(State) - {State.ACKNOWLEDGING},
-    State.RECONCILING: frozenset(State) - {State.JOINING},
-    State.ACKNOWLEDGING: frozenset(State) - {State.JOINING},
-    State.STABLE: frozenset(State) - {State.JOINING},
-    State.FENCED: frozenset((State.JOINING, State.LEAVING, State.OUT)),
-    State.LEAVING: frozenset((State.OUT,)),
+_WAITS_FOR_NOTHING: Final = frozenset(
+    (ConsumerMemberState.FENCED, ConsumerMemberState.LEAVING, ConsumerMemberState.OUT)
+)
+TRANSITIONS: Final[Mapping[ConsumerMemberState, frozenset[ConsumerMemberState]]] = {
+    ConsumerMemberState.OUT: frozenset((ConsumerMemberState.JOINING,)),
+    ConsumerMemberState.JOINING: frozenset(ConsumerMemberState)
+    - {ConsumerMemberState.ACKNOWLEDGING},
+    ConsumerMemberState.RECONCILING: frozenset(ConsumerMemberState) - {ConsumerMemberState.JOINING},
+    ConsumerMemberState.ACKNOWLEDGING: frozenset(ConsumerMemberState)
+    - {ConsumerMemberState.JOINING},
+    ConsumerMemberState.STABLE: frozenset(ConsumerMemberState) - {ConsumerMemberState.JOINING},
+    ConsumerMemberState.FENCED: frozenset(
+        (ConsumerMemberState.JOINING, ConsumerMemberState.LEAVING, ConsumerMemberState.OUT)
+    ),
+    ConsumerMemberState.LEAVING: frozenset((ConsumerMemberState.OUT,)),
 }
 
 
 class ConsumerMember(Member):
     """One member of a consumer group."""
 
-    def __init__(self, terms: Terms, member_id: str, random: Random) -> None:
+    def __init__(self, terms: MemberSettings, member_id: str, random: Random) -> None:
         """Use `member_id`, the text of a random UUID."""
         super().__init__(terms)
         self._retries = Retries(terms.backoff, random)
         self._asked: Ask | None = None
-        self.state = State.OUT
+        self.state = ConsumerMemberState.OUT
         self.member_id = member_id
         self.epoch = JOIN_EPOCH
         self._interval_s = _FIRST_INTERVAL_S
@@ -124,22 +132,26 @@ class ConsumerMember(Member):
     @property
     def _leaves_later(self) -> bool:
         """Whether it stays until what it gives up is committed."""
-        return self.state is State.LEAVING and self._is_giving_up
+        return self.state is ConsumerMemberState.LEAVING and self._is_giving_up
 
     @property
     def is_out(self) -> bool:
-        return self.state is State.OUT
+        return self.state is ConsumerMemberState.OUT
 
     @property
     def is_rebalancing(self) -> bool:
-        return self.state in (State.JOINING, State.RECONCILING, State.ACKNOWLEDGING)
+        return self.state in (
+            ConsumerMemberState.JOINING,
+            ConsumerMemberState.RECONCILING,
+            ConsumerMemberState.ACKNOWLEDGING,
+        )
 
     @property
     def topics_of_interest(self) -> frozenset[str]:
         """No topics: the coordinator watches them itself."""
         return frozenset()
 
-    def _go(self, state: State) -> None:
+    def _go(self, state: ConsumerMemberState) -> None:
         assert state is self.state or state in TRANSITIONS[self.state], (self.state, state)
         self.state = state
 
@@ -158,7 +170,7 @@ class ConsumerMember(Member):
         """Handle a poll of the user: join if it is time to."""
         super().on_poll(now)
         is_free = self._error is None and not self._is_changing
-        if self.state is State.OUT and self.wanted and is_free:
+        if self.state is ConsumerMemberState.OUT and self.wanted and is_free:
             self._join()
 
     def leave(self, *, is_closing: bool) -> None:
@@ -167,11 +179,11 @@ class ConsumerMember(Member):
         self._depart()
 
     def _depart(self) -> None:
-        if self.state in (State.OUT, State.LEAVING):
+        if self.state in (ConsumerMemberState.OUT, ConsumerMemberState.LEAVING):
             return
         tells = self.terms.leaves_when_closed is not False
         is_known = self.state in _IN_GROUP or self._asked is not None
-        self._go(State.LEAVING if is_known and tells else State.OUT)
+        self._go(ConsumerMemberState.LEAVING if is_known and tells else ConsumerMemberState.OUT)
 
     def _join(self) -> None:
         self._waits_no_more = False
@@ -180,21 +192,21 @@ class ConsumerMember(Member):
         self._unknown = frozenset()
         self._told = {}
         self._next_heartbeat = 0.0
-        self._go(State.JOINING)
+        self._go(ConsumerMemberState.JOINING)
 
     # Called by the shell
 
     def ready(self, now: float) -> Ready:
-        if self._asked is not None or self.state is State.OUT:
+        if self._asked is not None or self.state is ConsumerMemberState.OUT:
             return Ready()
-        if self.state is State.LEAVING:
+        if self.state is ConsumerMemberState.LEAVING:
             return self._ready_to_leave(now)
         if now >= self._poll_deadline():
             self._expire()
             return self.ready(now)
         if now < self._retries.not_before:
             return Ready(wake=self._retries.not_before)
-        if self.state is State.FENCED:
+        if self.state is ConsumerMemberState.FENCED:
             return Ready(wake=self._poll_deadline())
         if now >= self._next_heartbeat:
             return self._ask(self._heartbeat())
@@ -241,7 +253,7 @@ class ConsumerMember(Member):
     def _heartbeat(self) -> ConsumerGroupHeartbeatRequest:
         """Return a heartbeat with all that the coordinator does not know yet. Owned partitions are
         reported before or after changes, not during them; see `_is_telling_what_it_owns`."""
-        owned = () if self.state is State.JOINING else self._owned_by_id()
+        owned = () if self.state is ConsumerMemberState.JOINING else self._owned_by_id()
         self._telling = {
             "rebalance_timeout_ms": round(self.terms.poll_interval_s * 1000),
             "server_assignor": self.terms.remote_assignor,
@@ -250,10 +262,10 @@ class ConsumerMember(Member):
             "subscribed_topic_regex": self.wanted.pattern,
             "topic_partitions": owned,
         }
-        if self._is_changing and self.state is not State.JOINING:
+        if self._is_changing and self.state is not ConsumerMemberState.JOINING:
             del self._telling["topic_partitions"]
         news = {name: each for name, each in self._telling.items() if self._told.get(name) != each}
-        if self.state is State.ACKNOWLEDGING:
+        if self.state is ConsumerMemberState.ACKNOWLEDGING:
             news["topic_partitions"] = owned
         if "subscribed_topic_regex" in news:
             news["subscribed_topic_regex"] = self.wanted.pattern or ""
@@ -272,7 +284,7 @@ class ConsumerMember(Member):
         asked, self._asked = self._asked, None
         assert isinstance(asked.request, ConsumerGroupHeartbeatRequest)
         if asked.request.member_epoch < JOIN_EPOCH:
-            self._go(State.OUT)
+            self._go(ConsumerMemberState.OUT)
         elif asked.request.member_epoch != self.epoch:
             return  # a commit was rejected since: the member joins again, or is about to
         elif self.state in _WAITS_FOR_NOTHING:
@@ -295,7 +307,7 @@ class ConsumerMember(Member):
             self.epoch = answer.member_epoch
         elif answer.error_code in _FENCED or answer.error_code == ErrorCode.GROUP_ID_NOT_FOUND:
             self._lose_everything()
-            self._go(State.OUT)
+            self._go(ConsumerMemberState.OUT)
 
     def _accepted(self, answer: ConsumerGroupHeartbeatResponse, now: float) -> None:
         self._retries.worked()
@@ -304,12 +316,12 @@ class ConsumerMember(Member):
         self._interval_s = answer.heartbeat_interval_ms / 1000
         self._next_heartbeat = now + self._interval_s
         self.epoch = answer.member_epoch
-        if self.state in (State.JOINING, State.ACKNOWLEDGING):
-            self._go(State.STABLE)
+        if self.state in (ConsumerMemberState.JOINING, ConsumerMemberState.ACKNOWLEDGING):
+            self._go(ConsumerMemberState.STABLE)
         if answer.assignment is not None:
             told = answer.assignment.topic_partitions
             self._target = {each.topic_id: sorted(each.partitions) for each in told}
-            self._go(State.RECONCILING)
+            self._go(ConsumerMemberState.RECONCILING)
         self._reconcile()
 
     def on_names(self, names: Mapping[Uuid, str], now: float) -> None:
@@ -333,7 +345,7 @@ class ConsumerMember(Member):
 
     def _reconcile(self) -> None:
         """Plan the changes from what is owned to the target; acknowledge the target if reached."""
-        if self.state is not State.RECONCILING or self._running is not None:
+        if self.state is not ConsumerMemberState.RECONCILING or self._running is not None:
             return
         self._unknown = frozenset(self._target.keys() - self._names.keys())
         self._ids = {self._names[each]: each for each in self._target if each in self._names}
@@ -374,7 +386,7 @@ class ConsumerMember(Member):
     def _changed(self, now: float) -> None:
         known = self._owned_ids
         self._owned_ids = {each: known.get(each) or self._ids[each.topic] for each in self.owned}
-        if self.state is State.FENCED:
+        if self.state is ConsumerMemberState.FENCED:
             self._join_unless_changing()
         elif not self._changes:
             self._reconcile()
@@ -384,7 +396,7 @@ class ConsumerMember(Member):
         if self._told.get("topic_partitions") != self._owned_by_id() or not self._unknown:
             self._next_heartbeat = 0.0
         if not self._unknown:
-            self._go(State.ACKNOWLEDGING)
+            self._go(ConsumerMemberState.ACKNOWLEDGING)
 
     # Ends and new beginnings
 
@@ -405,7 +417,7 @@ class ConsumerMember(Member):
             "an administrator removed it",
             "group.consumer.session.timeout.ms",
         )
-        self._go(State.FENCED)
+        self._go(ConsumerMemberState.FENCED)
         self._join_unless_changing()
 
     def _join_unless_changing(self) -> None:
@@ -428,11 +440,11 @@ class ConsumerMember(Member):
         if self._owned_soon():
             self.notices.append(self._error)
         self._lose_everything()
-        self._go(State.OUT)
+        self._go(ConsumerMemberState.OUT)
 
 
 def _request(
-    terms: Terms, member_id: str, epoch: int, told: Mapping[str, object]
+    terms: MemberSettings, member_id: str, epoch: int, told: Mapping[str, object]
 ) -> ConsumerGroupHeartbeatRequest:
     request = ConsumerGroupHeartbeatRequest(
         group_id=terms.group_id,

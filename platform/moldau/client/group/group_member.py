@@ -29,9 +29,9 @@ from functools import partial
 from typing import Final, Self, Unpack
 
 from moldau.client.group.coordinator import Coordinator
-from moldau.client.group.member import NOBODY, GroupMetadata, Identity, Ready, Terms
+from moldau.client.group.member import NOBODY, GroupMetadata, Identity, MemberSettings, Ready
 from moldau.client.group.offsets import GroupOffsets
-from moldau.client.group.opaque import Call, OpaqueMember, Step, checked
+from moldau.client.group.opaque import AssignorMethod, Call, OpaqueMember, checked
 from moldau.client.group.options import MemberOptions
 from moldau.client.group.protocols import Protocols
 from moldau.client.group.session import GroupSession
@@ -138,9 +138,9 @@ class GroupMember:
             self._cluster, self._coordinator, self._identity, self._commit_refused, _never
         )
 
-    def _terms(self) -> Terms:
+    def _terms(self) -> MemberSettings:
         settings = self.settings
-        return Terms(
+        return MemberSettings(
             group_id=self.group_id,
             instance_id=settings[group_rows.group_instance_id],
             session_timeout_s=settings[group_rows.session_timeout_ms] / 1000,
@@ -274,8 +274,8 @@ class GroupMember:
 
     async def _answer_of(self, call: Call) -> object:
         name = call.step.value
-        if call.step is Step.LOST and not hasattr(self._protocols, name):
-            name = Step.REVOKED.value
+        if call.step is AssignorMethod.LOST and not hasattr(self._protocols, name):
+            name = AssignorMethod.REVOKED.value
         answer = getattr(self._protocols, name)(*call.arguments)
         if inspect.isawaitable(answer):
             answer = await answer

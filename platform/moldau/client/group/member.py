@@ -121,7 +121,7 @@ class Wanted:
 
 
 @dataclass(frozen=True, slots=True)
-class Terms:
+class MemberSettings:
     """A member's settings that it reports to the group; times in seconds."""
 
     group_id: str
@@ -165,7 +165,7 @@ class Retries:
 class Member:
     """The part of a consumer's member that both protocols have in common."""
 
-    def __init__(self, terms: Terms) -> None:
+    def __init__(self, terms: MemberSettings) -> None:
         self.terms = terms
         self.owned: tuple[TopicPartition, ...] = ()
         self.wanted = Wanted()
@@ -336,7 +336,7 @@ class Member:
 
 
 def in_words(
-    error: KafkaError, terms: Terms, hints: Mapping[ErrorCode, str], **facts: object
+    error: KafkaError, terms: MemberSettings, hints: Mapping[ErrorCode, str], **facts: object
 ) -> KafkaError:
     """Return the error with a hint, if there is one, and with the member's facts."""
     facts = {**error.context, "group": terms.group_id, **facts}

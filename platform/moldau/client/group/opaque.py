@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, Final, cast
 
-from moldau.client.group.classic import NO_GENERATION, ClassicMember, State
-from moldau.client.group.member import NOBODY, Identity, Ready, Terms, in_words
+from moldau.client.group.classic import NO_GENERATION, ClassicMember, ClassicMemberState
+from moldau.client.group.member import NOBODY, Identity, MemberSettings, Ready, in_words
 from moldau.client.group.protocols import Assigned
 from moldau.errors import BadData, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -44,7 +44,7 @@ _HINTS: Final[Mapping[ErrorCode, str]] = {
 }
 
 
-class Step(Enum):
+class AssignorMethod(Enum):
     """A method of `Protocols`."""
 
     METADATA = "metadata"
@@ -58,14 +58,14 @@ class Step(Enum):
 class Call:
     """A call of the user's `Protocols`, with its arguments."""
 
-    step: Step
+    step: AssignorMethod
     arguments: tuple[object, ...] = ()
 
 
 class OpaqueMember:
     """One member. Its user decides about all bytes sent to the group and got from it."""
 
-    def __init__(self, terms: Terms, protocol_type: str, random: Random) -> None:
+    def __init__(self, terms: MemberSettings, protocol_type: str, random: Random) -> None:
         """`terms.poll_interval_s` is how long the group waits for a member to join again."""
         self.terms = terms
         self.protocol_type = protocol_type
@@ -98,7 +98,7 @@ class OpaqueMember:
     @property
     def is_out(self) -> bool:
         """Whether it is out of its group, and no call is left."""
-        return self._group.state is State.OUT and self._is_free
+        return self._group.state is ClassicMemberState.OUT and self._is_free
 
     @property
     def _is_free(self) -> bool:
@@ -108,29 +108,29 @@ class OpaqueMember:
 
     def begin(self, reason: str = "") -> None:
         """Join, also after an error."""
-        if self._group.state is State.OUT:
+        if self._group.state is ClassicMemberState.OUT:
             self.error = None
             self._prepare()
             self._group.begin(reason)
 
     def rejoin(self, reason: str) -> None:
         """Make all members join again; after an error start a new membership."""
-        if self._group.state is State.OUT:
+        if self._group.state is ClassicMemberState.OUT:
             self.begin(reason)
-        elif self._group.state is State.STABLE:
+        elif self._group.state is ClassicMemberState.STABLE:
             self._group.join_again(reason)
-        elif self._group.state is not State.LEAVING and not self._is_to_be_asked:
+        elif self._group.state is not ClassicMemberState.LEAVING and not self._is_to_be_asked:
             self._again = reason  # the group may have this member's metadata already
 
     @property
     def _is_to_be_asked(self) -> bool:
-        return any(each.step is Step.METADATA for each in self._calls)
+        return any(each.step is AssignorMethod.METADATA for each in self._calls)
 
     def leave(self, reason: str) -> None:
         """Let the user give up its share, then leave, unless the member is static (`Terms`)."""
-        if self._group.state not in (State.OUT, State.LEAVING):
+        if self._group.state not in (ClassicMemberState.OUT, ClassicMemberState.LEAVING):
             self._again = None
-            self._drop(Step.METADATA, Step.ASSIGN)
+            self._drop(AssignorMethod.METADATA, AssignorMethod.ASSIGN)
             self._tell_of_end()
             self._group.depart(reason)
 
@@ -152,10 +152,10 @@ class OpaqueMember:
         """Apply the result of a call, which `checked` has accepted."""
         assert call is self._running, "no such call is under way"
         self._running = None
-        if call.step is Step.METADATA and self._group.state is State.JOINING:
+        if call.step is AssignorMethod.METADATA and self._group.state is ClassicMemberState.JOINING:
             if not self._calls:  # else another METADATA follows: the membership was lost meanwhile
                 self._metadata = cast("dict[str, bytes]", answer)
-        elif call.step is Step.ASSIGN:
+        elif call.step is AssignorMethod.ASSIGN:
             self._group.share_out(cast("dict[str, bytes]", answer))
 
     def on_call_failed(self, call: Call, error: BaseException) -> None:
@@ -196,7 +196,7 @@ class OpaqueMember:
             return False
         told = {each.member_id: bytes(each.metadata) for each in answer.members}
         arguments = (self._group.protocol_name, self._group.leader_id, told)
-        self._calls.append(Call(Step.ASSIGN, arguments))
+        self._calls.append(Call(AssignorMethod.ASSIGN, arguments))
         return True
 
     def on_share(self, assignment: bytes, now: float) -> None:
@@ -205,23 +205,23 @@ class OpaqueMember:
         told = Assigned(
             group.generation, group.member_id, group.leader_id, group.protocol_name, assignment
         )
-        self._calls.append(Call(Step.ASSIGNED, (told,)))
+        self._calls.append(Call(AssignorMethod.ASSIGNED, (told,)))
         self._has_share, self._is_told_of_end = True, False
         if self._again is not None:
             group.join_again(self._again)
 
     def on_rebalance(self) -> None:
         """Queue a call of `on_revoked`, then one of `metadata` for the next join."""
-        self._drop(Step.METADATA, Step.ASSIGN)
+        self._drop(AssignorMethod.METADATA, AssignorMethod.ASSIGN)
         self._tell_of_end()
         self._prepare()
 
     def on_lost(self, error: KafkaError | BadData | None) -> None:
         """Queue a call of `on_lost`, then one of `metadata` to join again, or keep the error."""
-        self._drop(Step.METADATA, Step.ASSIGN, Step.REVOKED)
+        self._drop(AssignorMethod.METADATA, AssignorMethod.ASSIGN, AssignorMethod.REVOKED)
         if self._has_share:
             self._has_share = False
-            self._calls.append(Call(Step.LOST))
+            self._calls.append(Call(AssignorMethod.LOST))
         if error is None:
             self._prepare()
         else:
@@ -236,23 +236,23 @@ class OpaqueMember:
 
     def _prepare(self) -> None:
         self._metadata = self._again = None
-        self._calls.append(Call(Step.METADATA))
+        self._calls.append(Call(AssignorMethod.METADATA))
 
     def _tell_of_end(self) -> None:
         if self._has_share and not self._is_told_of_end:
             self._is_told_of_end = True
-            self._calls.append(Call(Step.REVOKED))
+            self._calls.append(Call(AssignorMethod.REVOKED))
 
-    def _drop(self, *steps: Step) -> None:
+    def _drop(self, *steps: AssignorMethod) -> None:
         """Remove calls that have not begun and would be wrong now."""
         self._calls = deque(each for each in self._calls if each.step not in steps)
 
 
-def checked(step: Step, answer: object) -> object:
+def checked(step: AssignorMethod, answer: object) -> object:
     """Return the checked result of a call. Raise TypeError or ValueError if it is wrong."""
-    if step is Step.METADATA:
+    if step is AssignorMethod.METADATA:
         return _checked_metadata(cast("Iterable[tuple[object, object]]", answer))
-    if step is Step.ASSIGN:
+    if step is AssignorMethod.ASSIGN:
         return _checked_shares(cast("Mapping[object, object]", answer))
     return None
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from moldau.protocol import wire
-from moldau.protocol.failures import Packed, Path, Place
+from moldau.protocol.failures import FieldPosition, Packed, Path
 
 # The prefixes of packers and other outside names, which no local variable may hide.
 _OUTSIDE = ("array_", "default_", "make_", "pack_", "unpack_")
@@ -18,7 +18,7 @@ class Source:
 
     def __init__(self, taken: tuple[str, ...]) -> None:
         self.lines: list[str] = []
-        self.places: list[Place] = []
+        self.places: list[FieldPosition] = []
         self.names: dict[str, Any] = {}
         self._depth = 0
         self._taken = {*taken, *vars(wire), "bytes", "len", "list", "range"}
@@ -33,7 +33,7 @@ class Source:
         """Add one line that works on the field at `path`, or on a run of fields."""
         assert "\n" not in text
         self.lines.append("    " * self._depth + text)
-        self.places.append(Place(path, run, values))
+        self.places.append(FieldPosition(path, run, values))
 
     @contextmanager
     def block(self, head: str, path: Path = ()) -> Iterator[None]:

@@ -16,7 +16,7 @@ from __future__ import annotations
 from moldau.runtime.simulated.faults import FaultPlan, FaultScheduler
 from moldau.runtime.simulated.incarnation import Incarnation, NodeKilled
 from moldau.runtime.simulated.link import LinkOptions
-from moldau.runtime.simulated.node import Node, State
+from moldau.runtime.simulated.node import Node, NodeState
 from moldau.runtime.simulated.refusal import RealWorldRefused
 from moldau.runtime.simulated.report import SimulationFailed
 from moldau.runtime.simulated.self_check import NotRepeatable, repeat_elsewhere, run_seeds
@@ -31,12 +31,12 @@ __all__ = [
     "LinkOptions",
     "Node",
     "NodeKilled",
+    "NodeState",
     "NotRepeatable",
     "Options",
     "RealWorldRefused",
     "Simulation",
     "SimulationFailed",
-    "State",
     "repeat_elsewhere",
     "run_seeds",
 ]

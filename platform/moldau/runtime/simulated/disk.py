@@ -25,7 +25,7 @@ from moldau.runtime.simulated.disk_cache import CachedFile
 from moldau.runtime.simulated.disk_faults import DiskCosts, DiskFaults, Operation, disk_error
 from moldau.runtime.simulated.disk_files import SimulatedFiles
 from moldau.runtime.simulated.disk_names import Directory, Node
-from moldau.runtime.simulated.disk_paths import NOT_NAMES, Place, find, missing, place
+from moldau.runtime.simulated.disk_paths import NOT_NAMES, ParentAndName, find, missing, place
 from moldau.runtime.simulated.disk_power import PowerLoss
 from moldau.runtime.simulated.incarnation import Incarnation, NodeKilled
 
@@ -213,7 +213,7 @@ class SimulatedDisk:
         """Return the file or directory of the path. Raise ENOENT, ENOTDIR or ENAMETOOLONG."""
         return find(self.root, path)
 
-    def place(self, path: str) -> Place:
+    def place(self, path: str) -> ParentAndName:
         """Return the place of the path's last name, which need not exist. Raise errors before
         it."""
         return place(self.root, path)

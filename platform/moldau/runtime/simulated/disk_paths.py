@@ -29,7 +29,7 @@ class Path(NamedTuple):
     asks_for_dir: bool
 
 
-class Place(NamedTuple):
+class ParentAndName(NamedTuple):
     """The place where a name is, or could be created."""
 
     directory: Directory
@@ -67,10 +67,10 @@ def find(root: Directory, path: str) -> Node:
     return node
 
 
-def place(root: Directory, path: str) -> Place:
+def place(root: Directory, path: str) -> ParentAndName:
     """Return the directory for the path's last part, which need not exist."""
     above, last, asks_for_dir = take_apart(path)
-    return Place(_walk(root, above, path), last, asks_for_dir)
+    return ParentAndName(_walk(root, above, path), last, asks_for_dir)
 
 
 def missing(name: str, path: str) -> OSError:

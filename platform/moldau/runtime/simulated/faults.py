@@ -18,7 +18,7 @@ from dataclasses import dataclass, field, replace
 from random import Random
 from typing import TYPE_CHECKING
 
-from moldau.runtime.simulated.node import State
+from moldau.runtime.simulated.node import NodeState
 
 if TYPE_CHECKING:
     from moldau.runtime.simulated.disk_faults import DiskFaults
@@ -191,7 +191,7 @@ class FaultScheduler:
         gone = [node.name for node in self._nodes() if self._is_gone(node)]
         if len(self._down.keys() | gone) >= self._down_max:
             return None
-        able = [node for node in self._nodes() if node.state is State.RUNNING]
+        able = [node for node in self._nodes() if node.state is NodeState.RUNNING]
         able = [node for node in able if node.name not in self._down]
         return self._random.choice(able) if able else None
 
@@ -200,7 +200,7 @@ class FaultScheduler:
         """Whether a process is missing: one that returned has done its work."""
         if node.is_alive or not node.starts:
             return False
-        return node.state is not State.EXITED or node.has_failed
+        return node.state is not NodeState.EXITED or node.has_failed
 
     def _once(self, kind: str, node: Node, undo: Undo) -> Undo | None:
         """Allow one fault of a kind at a time for each node; None if there is one already."""

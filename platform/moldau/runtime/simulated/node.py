@@ -32,7 +32,7 @@ Main = Callable[[Runtime], Coroutine[Any, Any, object]]
 NODES_MAX = 1000
 
 
-class State(Enum):
+class NodeState(Enum):
     """The state of a machine."""
 
     OFF = "off"
@@ -65,18 +65,18 @@ class Node:
         self._index = index
         self._pace: Pace | None = None
         self._main_task: asyncio.Task[object] | None = None
-        self._end = State.OFF
+        self._end = NodeState.OFF
 
     def __repr__(self) -> str:
         return f"<Node {self.name} {self.state.value}>"
 
     @property
-    def state(self) -> State:
+    def state(self) -> NodeState:
         """The present state of the machine."""
         if self.incarnation is None:
             return self._end
         paused = self._pace is not None and self._pace.is_paused
-        return State.PAUSED if paused else State.RUNNING
+        return NodeState.PAUSED if paused else NodeState.RUNNING
 
     @property
     def is_alive(self) -> bool:
@@ -119,12 +119,12 @@ class Node:
 
     def crash(self) -> None:
         """Kill the process, as kill -9 does: the page cache survives; peers' connections end."""
-        self._die(State.CRASHED, "crash", power=False)
+        self._die(NodeState.CRASHED, "crash", power=False)
         self.disk.kill()
 
     def power_loss(self) -> None:
         """Stop the machine: unsynced sectors may be lost, and peers are not notified."""
-        self._die(State.OFF, "power-loss", power=True)
+        self._die(NodeState.OFF, "power-loss", power=True)
         self.disk.power_loss()
 
     def lose_disk(self) -> None:
@@ -162,7 +162,7 @@ class Node:
             self._note("stop")
             self._main_task.cancel()
 
-    def _die(self, end: State, kind: str, *, power: bool) -> None:
+    def _die(self, end: NodeState, kind: str, *, power: bool) -> None:
         incarnation = self.incarnation
         if incarnation is None:
             self.host.is_up = self.host.is_up and not power
@@ -211,7 +211,7 @@ class Node:
         self._world.loop.blocking.last_moments(incarnation, is_killed=False)
         incarnation.poison()
         self.incarnation = self.runtime = self._pace = self._main_task = None
-        self._end = State.EXITED
+        self._end = NodeState.EXITED
         self.host.vanish(incarnation, silently=False)
         self.disk.kill()
         self._world.loop.call_first(self._reap, incarnation)

@@ -52,7 +52,7 @@ def run_app(arguments: Namespace, context: Context) -> int:
 def _work(arguments: Namespace, context: Context, app: App, settings: AppSettings) -> int:
     from moldau.runtime.real import run
     from moldau.streams.commands.restore_bar import RestoreBar
-    from moldau.streams.running import Place, run_plan, until_stopped
+    from moldau.streams.running import WorkerSlot, run_plan, until_stopped
     from moldau.streams.supervisor.shell import unless_orphaned
     from moldau.streams.worker.reports import Reports
 
@@ -61,7 +61,7 @@ def _work(arguments: Namespace, context: Context, app: App, settings: AppSetting
 
     async def main(runtime: Runtime) -> None:
         _log_to(runtime, arguments, reports.write_around(context.err.write))
-        place = Place(index, reports, getattr(app, "running", None))
+        place = WorkerSlot(index, reports, getattr(app, "running", None))
         work = run_plan(plan, settings, runtime, place)
         if arguments.worker is not None:
             work = unless_orphaned(work, context.source)

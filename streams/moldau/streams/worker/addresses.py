@@ -13,7 +13,7 @@ _ALL = ("", "0.0.0.0", "::", "*")  # noqa: S104 - compared, not bound
 _LOCAL = ("localhost", "127.", "::1")
 
 
-class Place(NamedTuple):
+class HostPort(NamedTuple):
     """A host and a port."""
 
     host: str
@@ -28,7 +28,7 @@ class Place(NamedTuple):
         return not self.host.startswith(_LOCAL)
 
 
-def listen_place(settings: AppSettings, index: int) -> Place | None:
+def listen_place(settings: AppSettings, index: int) -> HostPort | None:
     """Return the address where worker number `index` listens; None if it does not listen."""
     text = settings.own[queries_listen]
     if not text:
@@ -47,7 +47,7 @@ def listen_place(settings: AppSettings, index: int) -> Place | None:
     return place if place.port == 0 else place._replace(port=place.port + index)
 
 
-def advertised(settings: AppSettings, bound: Place, index: int) -> str:
+def advertised(settings: AppSettings, bound: HostPort, index: int) -> str:
     """Return the address at which other workers reach worker number `index`."""
     text = settings.own[application_server]
     if not text:
@@ -56,9 +56,9 @@ def advertised(settings: AppSettings, bound: Place, index: int) -> str:
     return str(place._replace(port=place.port + index if place.port else bound.port))
 
 
-def _parsed(name: str, text: str) -> Place:
+def _parsed(name: str, text: str) -> HostPort:
     host, colon, port = text.rpartition(":")
     host = host.removeprefix("[").removesuffix("]")
     if not colon or not port.isdecimal() or int(port) > _PORT_MAX:
         raise BadSettings([Problem(name, f"{text!r} must be host:port")])
-    return Place(host, int(port))
+    return HostPort(host, int(port))

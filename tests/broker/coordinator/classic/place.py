@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from moldau.broker.coordinator.group.classic import offsets
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
-from moldau.broker.coordinator.group.classic.states import State
+from moldau.broker.coordinator.group.classic.states import ClassicGroupState
 from moldau.broker.coordinator.group.classic.validation import check_join, check_sync
 from moldau.broker.coordinator.outcome import LogRecord, Outcome
 from moldau.broker.decision.context import RequestContext
@@ -338,7 +338,7 @@ class Place:
         for member in self.group.members.values():
             assert member.join_ticket or member.sync_ticket or member.member_id in sessions
         assert all(each in sessions for each in self.group._group.pending_joins)
-        if self.group.state is State.STABLE and self.log:
+        if self.group.state is ClassicGroupState.STABLE and self.log:
             loaded = self._loaded()
             assert loaded is not None
             assert settled(loaded) == settled(self.group)

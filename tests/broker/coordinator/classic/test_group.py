@@ -6,7 +6,7 @@ import pytest
 
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.classic.membership import Membership
-from moldau.broker.coordinator.group.classic.states import TRANSITIONS, State
+from moldau.broker.coordinator.group.classic.states import TRANSITIONS, ClassicGroupState
 from moldau.broker.coordinator.group.classic.validation import check_join, check_sync
 from moldau.broker.coordinator.group.contract import Downgrade, GroupKind
 from moldau.broker.coordinator.parked import as_answer
@@ -83,12 +83,16 @@ def test_the_transitions_are_those_of_kafka() -> None:
 def test_no_other_transition_is_made() -> None:
     group = Membership("g")
     with pytest.raises(AssertionError, match="cannot become"):
-        group.enter(State.STABLE, 0)
+        group.enter(ClassicGroupState.STABLE, 0)
 
 
 def test_a_group_of_an_old_kafka_is_read() -> None:
     group = loaded(stored())
-    assert (group.kind, group.state, group.generation_id) == (GroupKind.CLASSIC, State.STABLE, 7)
+    assert (group.kind, group.state, group.generation_id) == (
+        GroupKind.CLASSIC,
+        ClassicGroupState.STABLE,
+        7,
+    )
     assert group.leader_id == "m0"
     assert [each.rebalance_timeout_ms for each in group.members.values()] == [3_000, 3_000]
     assert group.is_subscribed_to("t1")
@@ -123,13 +127,13 @@ def test_loaded_again_nothing_begins_again() -> None:
 def test_a_group_that_is_too_large_by_now_rebalances() -> None:
     group = loaded(stored(count=3), group_max_size=2)
     group.on_loaded(0)
-    assert group.state is State.PREPARING_REBALANCE
+    assert group.state is ClassicGroupState.PREPARING_REBALANCE
 
 
 def test_a_group_that_was_a_consumer_group_rebalances() -> None:
     group = loaded(stored(leader=None))
     group.on_downgraded(AS_LOADED, 1_000)
-    assert group.state is State.PREPARING_REBALANCE
+    assert group.state is ClassicGroupState.PREPARING_REBALANCE
     assert group.next_deadline_ms() == 4_000
     group.check()
 
@@ -206,7 +210,7 @@ def test_offsets_of_consumers_age_only_while_the_group_is_stable() -> None:
 
 def test_offsets_of_others_do_not_age_while_they_have_members() -> None:
     group = after(STABLE.replace("version=3", "version=3 type=connect"))
-    assert group.state is State.STABLE
+    assert group.state is ClassicGroupState.STABLE
     assert group.offset_age_since_ms(5, "t1") is None
 
 

@@ -13,7 +13,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from moldau.broker.coordinator.group.classic.states import State
+from moldau.broker.coordinator.group.classic.states import ClassicGroupState
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest
 from moldau.protocol.messages.heartbeat import HeartbeatRequest
@@ -291,7 +291,7 @@ class Members(RuleBasedStateMachine):
     @invariant()
     def no_more_join_than_there_is_room_for(self) -> None:
         group = self.place.group
-        if group is not None and group.state is State.PREPARING_REBALANCE:
+        if group is not None and group.state is ClassicGroupState.PREPARING_REBALANCE:
             joining = sum(each.is_joining for each in group.members.values())
             assert joining <= self.size
 
@@ -303,7 +303,7 @@ class Members(RuleBasedStateMachine):
         assert not self.place.parked, "waits for ever"
         group = self.place.group
         if group is not None:
-            assert group.state is State.EMPTY, "all have been silent for an hour"
+            assert group.state is ClassicGroupState.EMPTY, "all have been silent for an hour"
             assert not group.members
 
 

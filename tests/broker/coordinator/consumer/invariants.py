@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from moldau.broker.coordinator.group.consumer.reconciliation import STATIC_LEAVING_EPOCH
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.target import wanted_topics
 from moldau.ids import Uuid
 
 
-def check_state(state: State) -> None:
+def check_state(state: ConsumerGroupState) -> None:
     """AssertionError if one does not."""
     _one_owner(state)
     _epochs_in_order(state)
@@ -16,7 +16,7 @@ def check_state(state: State) -> None:
         _target_is_whole(state)
 
 
-def _one_owner(state: State) -> None:
+def _one_owner(state: ConsumerGroupState) -> None:
     owners: dict[tuple[Uuid, int], str] = {}
     for member in state.members.values():
         for owned in (member.progress.assigned, member.progress.revoking):
@@ -33,7 +33,7 @@ def _one_owner(state: State) -> None:
     assert known == owners
 
 
-def _epochs_in_order(state: State) -> None:
+def _epochs_in_order(state: ConsumerGroupState) -> None:
     assert state.target_epoch <= state.epoch
     for member in state.members.values():
         assert STATIC_LEAVING_EPOCH <= member.epoch <= state.target_epoch
@@ -41,7 +41,7 @@ def _epochs_in_order(state: State) -> None:
             assert all(0 <= since <= state.epoch for since in partitions.values())
 
 
-def _target_is_whole(state: State) -> None:
+def _target_is_whole(state: ConsumerGroupState) -> None:
     """Every partition of every topic that a member wants, once, and to somebody who wants it.
 
     Topics can have changed since; the target then is of what the metadata hash says, so only what

@@ -11,7 +11,7 @@ from functools import partial
 
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.broker.coordinator.group.consumer.replay import replay
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.validation import check_heartbeat
 from moldau.broker.coordinator.group.contract import Group
 from moldau.broker.coordinator.group.groups import Groups
@@ -125,7 +125,7 @@ class Shard:
         return self.groups.get(self.group_id)
 
     @property
-    def state(self) -> State:
+    def state(self) -> ConsumerGroupState:
         group = self.group
         assert isinstance(group, ConsumerGroup)
         return group.state
@@ -183,12 +183,12 @@ class Shard:
             check_state(group.state)
             assert durable(group.state) == durable(self._read_anew())
 
-    def _read_anew(self) -> State:
+    def _read_anew(self) -> ConsumerGroupState:
         """The state that the records since the group's last end give."""
-        state = State(self.group_id, self.world)
+        state = ConsumerGroupState(self.group_id, self.world)
         for record in self.log:
             if isinstance(record.key, ConsumerGroupMetadataKey) and record.value is None:
-                state = State(self.group_id, self.world)
+                state = ConsumerGroupState(self.group_id, self.world)
             elif type(record.key).__name__.startswith("ConsumerGroup"):
                 replay(state, record.key, record.value)
         return state
@@ -216,7 +216,7 @@ def through_bytes(record: LogRecord) -> LogRecord:
     return LogRecord(*read, record.version)
 
 
-def durable(state: State) -> tuple[object, ...]:
+def durable(state: ConsumerGroupState) -> tuple[object, ...]:
     """Everything that the log must bring back."""
     return (
         state.epoch,

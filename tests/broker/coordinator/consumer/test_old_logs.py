@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from moldau.broker.coordinator.group.consumer.partitions import owned_of
 from moldau.broker.coordinator.group.consumer.replay import replay
-from moldau.broker.coordinator.group.consumer.state import NO_TARGET_EPOCH, State
+from moldau.broker.coordinator.group.consumer.state import NO_TARGET_EPOCH, ConsumerGroupState
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -39,12 +39,12 @@ def owner(member_id: str, epoch: int, *partitions: int) -> LogRecord:
     )
 
 
-def apply(state: State, record: LogRecord) -> None:
+def apply(state: ConsumerGroupState, record: LogRecord) -> None:
     replay(state, record.key, record.value)
 
 
 def test_partitions_without_an_epoch_have_that_of_their_member() -> None:
-    state = State(GROUP, World())
+    state = ConsumerGroupState(GROUP, World())
     apply(state, owner("a", 7, 0, 1))
     assert state.members["a"].progress.assigned == {T: {0: 7, 1: 7}}
     apply(state, owner("a", -2, 0))
@@ -55,7 +55,7 @@ def test_partitions_without_an_epoch_have_that_of_their_member() -> None:
 
 def test_where_two_own_a_partition_the_later_record_counts() -> None:
     """1. a owns it. 2. a gives it up (compacted away). 3. b owns it. 4. a's next record."""
-    state = State(GROUP, World())
+    state = ConsumerGroupState(GROUP, World())
     apply(state, owner("a", 3, 0))
     apply(state, owner("b", 4, 0))
     assert state.owners == {T: {0: "b"}}
@@ -64,7 +64,7 @@ def test_where_two_own_a_partition_the_later_record_counts() -> None:
 
 
 def test_tombstones_of_what_nobody_knows_do_no_harm() -> None:
-    state = State(GROUP, World())
+    state = ConsumerGroupState(GROUP, World())
     for key in (
         ConsumerGroupCurrentMemberAssignmentKey(group_id=GROUP, member_id="a"),
         ConsumerGroupTargetAssignmentMemberKey(group_id=GROUP, member_id="a"),

@@ -10,7 +10,7 @@ from moldau.broker.coordinator.transaction.producers import Producer
 from moldau.broker.coordinator.transaction.state import (
     EPOCH_MAX,
     TRANSITIONS,
-    State,
+    TransactionStatus,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
 from tests.broker.coordinator.transaction.table import ID, TIMEOUT_MS, Table
@@ -35,7 +35,9 @@ def test_a_transaction_of_version_two_ends_with_a_bumped_epoch(commit: bool) -> 
     assert (markers.is_commit, set(markers.partitions)) == (commit, {A, B})
     assert markers.transaction_version == 2
     known = at.known()
-    assert known.state is (State.COMPLETE_COMMIT if commit else State.COMPLETE_ABORT)
+    assert known.state is (
+        TransactionStatus.COMPLETE_COMMIT if commit else TransactionStatus.COMPLETE_ABORT
+    )
     assert (known.producer_epoch, known.partitions) == (1, frozenset())
     with refused(FENCED):
         at.add(first, A)  # a late request of the transaction that ended
@@ -63,10 +65,10 @@ def test_the_reporter_hears_that_the_log_refused_the_completion() -> None:
     error = KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS)
     at.rejections.append(error)
     assert at.report(markers, {A}) == [error]
-    assert at.known().state is State.PREPARE_COMMIT
+    assert at.known().state is TransactionStatus.PREPARE_COMMIT
     for _ in range(2):
         assert at.report(markers, ()) == []
-        assert at.known().state is State.COMPLETE_COMMIT
+        assert at.known().state is TransactionStatus.COMPLETE_COMMIT
 
 
 def test_markers_are_wanted_until_each_partition_has_one() -> None:
@@ -76,19 +78,19 @@ def test_markers_are_wanted_until_each_partition_has_one() -> None:
     second = at.end(first, commit=True)
     (markers,) = at.effects
     at.report(markers, [A])
-    assert at.known().state is State.PREPARE_COMMIT
+    assert at.known().state is TransactionStatus.PREPARE_COMMIT
     assert set(at.shard.unmarked(at.known())) == {B}
     for producer in (first, second):
         with refused(CONCURRENT if producer is second else FENCED):
             at.add(producer, A)
     at.report(markers, [A])
     at.report(markers, [B])
-    assert at.known().state is State.COMPLETE_COMMIT
+    assert at.known().state is TransactionStatus.COMPLETE_COMMIT
     records = len(at.log)
     at.report(markers, [A, B])
     at.add(second, A)
     at.report(markers, [A, B])
-    assert at.known().state is State.ONGOING, "a late report is of another transaction"
+    assert at.known().state is TransactionStatus.ONGOING, "a late report is of another transaction"
     assert len(at.log) == records + 1
 
 
@@ -115,48 +117,50 @@ def test_after_a_move_in_every_phase_the_end_that_was_decided_comes(commit: bool
 
 TABLE_OF_TWO = [
     # state, epoch of the request (0: present, -1: the one before), commit, answer
-    (State.EMPTY, 0, True, INVALID),
-    (State.EMPTY, -1, True, FENCED),
-    (State.EMPTY, 0, False, ErrorCode.NONE),
-    (State.ONGOING, 0, True, ErrorCode.NONE),
-    (State.ONGOING, 0, False, ErrorCode.NONE),
-    (State.ONGOING, -1, True, FENCED),
-    (State.ONGOING, -1, False, FENCED),
-    (State.PREPARE_COMMIT, -1, True, CONCURRENT),
-    (State.PREPARE_COMMIT, -1, False, INVALID),
-    (State.PREPARE_COMMIT, 0, True, FENCED),
-    (State.PREPARE_ABORT, -1, False, CONCURRENT),
-    (State.PREPARE_ABORT, -1, True, INVALID),
-    (State.PREPARE_ABORT, 0, False, FENCED),
-    (State.COMPLETE_COMMIT, -1, True, ErrorCode.NONE),
-    (State.COMPLETE_COMMIT, -1, False, INVALID),
-    (State.COMPLETE_COMMIT, 0, True, INVALID),
-    (State.COMPLETE_COMMIT, 0, False, ErrorCode.NONE),
-    (State.COMPLETE_ABORT, -1, False, ErrorCode.NONE),
-    (State.COMPLETE_ABORT, -1, True, INVALID),
-    (State.COMPLETE_ABORT, 0, False, ErrorCode.NONE),
-    (State.COMPLETE_ABORT, 0, True, INVALID),
+    (TransactionStatus.EMPTY, 0, True, INVALID),
+    (TransactionStatus.EMPTY, -1, True, FENCED),
+    (TransactionStatus.EMPTY, 0, False, ErrorCode.NONE),
+    (TransactionStatus.ONGOING, 0, True, ErrorCode.NONE),
+    (TransactionStatus.ONGOING, 0, False, ErrorCode.NONE),
+    (TransactionStatus.ONGOING, -1, True, FENCED),
+    (TransactionStatus.ONGOING, -1, False, FENCED),
+    (TransactionStatus.PREPARE_COMMIT, -1, True, CONCURRENT),
+    (TransactionStatus.PREPARE_COMMIT, -1, False, INVALID),
+    (TransactionStatus.PREPARE_COMMIT, 0, True, FENCED),
+    (TransactionStatus.PREPARE_ABORT, -1, False, CONCURRENT),
+    (TransactionStatus.PREPARE_ABORT, -1, True, INVALID),
+    (TransactionStatus.PREPARE_ABORT, 0, False, FENCED),
+    (TransactionStatus.COMPLETE_COMMIT, -1, True, ErrorCode.NONE),
+    (TransactionStatus.COMPLETE_COMMIT, -1, False, INVALID),
+    (TransactionStatus.COMPLETE_COMMIT, 0, True, INVALID),
+    (TransactionStatus.COMPLETE_COMMIT, 0, False, ErrorCode.NONE),
+    (TransactionStatus.COMPLETE_ABORT, -1, False, ErrorCode.NONE),
+    (TransactionStatus.COMPLETE_ABORT, -1, True, INVALID),
+    (TransactionStatus.COMPLETE_ABORT, 0, False, ErrorCode.NONE),
+    (TransactionStatus.COMPLETE_ABORT, 0, True, INVALID),
 ]
 
 
-def in_state(at: Table, state: State) -> Producer:
+def in_state(at: Table, state: TransactionStatus) -> Producer:
     """A producer of version 2 in this state; its present epoch."""
     producer = at.init()
     producer = at.init(producer=producer)
-    if state is State.EMPTY:
+    if state is TransactionStatus.EMPTY:
         return producer
     at.add(producer, A)
-    if state is not State.ONGOING:
-        commit = state in (State.PREPARE_COMMIT, State.COMPLETE_COMMIT)
+    if state is not TransactionStatus.ONGOING:
+        commit = state in (TransactionStatus.PREPARE_COMMIT, TransactionStatus.COMPLETE_COMMIT)
         producer = at.end(producer, commit=commit)
-        if state in (State.COMPLETE_COMMIT, State.COMPLETE_ABORT):
+        if state in (TransactionStatus.COMPLETE_COMMIT, TransactionStatus.COMPLETE_ABORT):
             at.write_markers()
     assert at.known().state is state
     return producer
 
 
 @pytest.mark.parametrize(("state", "back", "commit", "code"), TABLE_OF_TWO)
-def test_the_table_of_version_two(state: State, back: int, commit: bool, code: ErrorCode) -> None:
+def test_the_table_of_version_two(
+    state: TransactionStatus, back: int, commit: bool, code: ErrorCode
+) -> None:
     at = Table()
     present = in_state(at, state)
     asked = present._replace(epoch=present.epoch + back)
@@ -171,23 +175,25 @@ def test_the_table_of_version_two(state: State, back: int, commit: bool, code: E
 
 
 TABLE_OF_ONE = [
-    (State.EMPTY, True, INVALID),
-    (State.EMPTY, False, INVALID),
-    (State.ONGOING, True, ErrorCode.NONE),
-    (State.ONGOING, False, ErrorCode.NONE),
-    (State.PREPARE_COMMIT, True, CONCURRENT),
-    (State.PREPARE_COMMIT, False, INVALID),
-    (State.PREPARE_ABORT, False, CONCURRENT),
-    (State.PREPARE_ABORT, True, INVALID),
-    (State.COMPLETE_COMMIT, True, ErrorCode.NONE),
-    (State.COMPLETE_COMMIT, False, INVALID),
-    (State.COMPLETE_ABORT, False, ErrorCode.NONE),
-    (State.COMPLETE_ABORT, True, INVALID),
+    (TransactionStatus.EMPTY, True, INVALID),
+    (TransactionStatus.EMPTY, False, INVALID),
+    (TransactionStatus.ONGOING, True, ErrorCode.NONE),
+    (TransactionStatus.ONGOING, False, ErrorCode.NONE),
+    (TransactionStatus.PREPARE_COMMIT, True, CONCURRENT),
+    (TransactionStatus.PREPARE_COMMIT, False, INVALID),
+    (TransactionStatus.PREPARE_ABORT, False, CONCURRENT),
+    (TransactionStatus.PREPARE_ABORT, True, INVALID),
+    (TransactionStatus.COMPLETE_COMMIT, True, ErrorCode.NONE),
+    (TransactionStatus.COMPLETE_COMMIT, False, INVALID),
+    (TransactionStatus.COMPLETE_ABORT, False, ErrorCode.NONE),
+    (TransactionStatus.COMPLETE_ABORT, True, INVALID),
 ]
 
 
 @pytest.mark.parametrize(("state", "commit", "code"), TABLE_OF_ONE)
-def test_the_table_of_older_clients(state: State, commit: bool, code: ErrorCode) -> None:
+def test_the_table_of_older_clients(
+    state: TransactionStatus, commit: bool, code: ErrorCode
+) -> None:
     at = Table(1)
     present = in_state(at, state)
     if code is ErrorCode.NONE:
@@ -207,7 +213,7 @@ def test_an_abort_without_a_partition_is_complete_at_once() -> None:
     for epoch in range(1, 4):
         producer = at.end(producer, commit=False)
         assert producer.epoch == epoch
-        assert at.known().state is State.COMPLETE_ABORT
+        assert at.known().state is TransactionStatus.COMPLETE_ABORT
     assert at.effects == []
     at.add(producer, A)
 
@@ -276,9 +282,9 @@ def test_an_overdue_transaction_is_aborted_and_its_client_fenced() -> None:
     at.pass_ms(TIMEOUT_MS - 10_000)
     at.add(first, B)
     at.pass_ms(9_999)
-    assert at.known().state is State.ONGOING
+    assert at.known().state is TransactionStatus.ONGOING
     at.pass_ms(10_001)
-    assert at.known().state is State.PREPARE_ABORT
+    assert at.known().state is TransactionStatus.PREPARE_ABORT
     (markers,) = at.write_markers()
     assert (markers.producer_epoch, set(markers.partitions)) == (1, {A, B})
     with refused(INVALID):
@@ -294,7 +300,7 @@ def test_an_overdue_transaction_is_aborted_by_the_next_coordinator_too() -> None
     at.now_ms = TIMEOUT_MS
     at.reloaded().pass_ms(10_000)
     assert len(at.write_markers()) == 1
-    assert at.known().state is State.COMPLETE_ABORT
+    assert at.known().state is TransactionStatus.COMPLETE_ABORT
 
 
 def test_an_overdue_transaction_at_the_last_epoch_leaves_no_unusable_epoch() -> None:
@@ -324,7 +330,7 @@ def test_ids_are_forgotten_when_unused_but_never_with_a_transaction() -> None:
     at.pass_ms(3_600_000)
     assert at.shard.get("idle") is None
     assert at.known("busy").producer_epoch == 1
-    assert at.known().state is State.PREPARE_COMMIT, "its markers are not written"
+    assert at.known().state is TransactionStatus.PREPARE_COMMIT, "its markers are not written"
     assert at.log[-1][1] is None
     assert at.reloaded().shard.get("idle") is None
     assert at.init("idle").id not in (1001, 1002, 1003)
@@ -335,7 +341,7 @@ def test_each_transition_is_in_the_table() -> None:
     at.init()
     for state, following in TRANSITIONS.items():
         value = replace(at.known(), state=state)
-        for other in State:
+        for other in TransactionStatus:
             if other in following:
                 assert value.moved(other, 0).state is other
             else:
@@ -344,7 +350,7 @@ def test_each_transition_is_in_the_table() -> None:
 
 
 def test_the_state_that_is_read_is_the_state_that_was_written() -> None:
-    for state in State:
+    for state in TransactionStatus:
         fresh = Table()
         in_state(fresh, state)
         live = fresh.known()

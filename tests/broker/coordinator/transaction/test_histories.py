@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from moldau.broker.coordinator.transaction.producers import Producer
-from moldau.broker.coordinator.transaction.state import EPOCH_MAX, State
+from moldau.broker.coordinator.transaction.state import EPOCH_MAX, TransactionStatus
 from moldau.errors.codes import KafkaError
 from tests.broker.coordinator.transaction.table import Table
 from tests.broker.coordinator.transaction.test_producers import at_epoch
@@ -73,7 +73,7 @@ class History:
         fresh.log = list(at.log)
         assert fresh.reloaded().known() == replace(known, last_epoch=-1), "state == replay(log)"
         assert all(each.epoch < EPOCH_MAX for each in self.producers)
-        if known.state is State.ONGOING:
+        if known.state is TransactionStatus.ONGOING:
             assert known.partitions == self.added[Producer(known.producer_id, known.producer_epoch)]
         else:
             assert self.added == {} or known.is_ending

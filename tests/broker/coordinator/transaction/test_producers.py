@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.broker.coordinator.transaction.producers import Producer
-from moldau.broker.coordinator.transaction.state import EPOCH_MAX, State
+from moldau.broker.coordinator.transaction.state import EPOCH_MAX, TransactionStatus
 from moldau.errors.codes import ErrorCode, KafkaError
 from tests.broker.coordinator.transaction.table import ID, Table
 
@@ -19,7 +19,9 @@ def refused(code: ErrorCode) -> pytest.RaisesExc[KafkaError]:
 def at_epoch(at: Table, epoch: int) -> Producer:
     """A producer that has used up its epochs up to this one."""
     producer = at.init()
-    value = at.known().moved(State.EMPTY, at.world.wall_ms(at.now_ms), producer_epoch=epoch)
+    value = at.known().moved(
+        TransactionStatus.EMPTY, at.world.wall_ms(at.now_ms), producer_epoch=epoch
+    )
     at.do(at.shard.stored(value))
     return producer._replace(epoch=epoch)
 
@@ -83,7 +85,7 @@ def test_a_new_instance_aborts_the_open_transaction_and_gets_its_epoch_after_tha
             at.end(old, commit=commit, version=min(version, 1))
     assert len(at.effects) == 1, "no second abort"
     at.write_markers()
-    assert at.known().state is State.COMPLETE_ABORT
+    assert at.known().state is TransactionStatus.COMPLETE_ABORT
     assert at.init() == (old.id, 2)
 
 
@@ -94,7 +96,7 @@ def test_an_older_instance_cannot_abort_the_transaction_of_a_newer_one() -> None
     at.add(new, A)
     with refused(ErrorCode.PRODUCER_FENCED):
         at.init(producer=old)
-    assert at.known().state is State.ONGOING
+    assert at.known().state is TransactionStatus.ONGOING
     assert at.effects == []
 
 

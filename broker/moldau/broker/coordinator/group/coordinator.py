@@ -11,7 +11,7 @@ from moldau.broker.coordinator.group.kinds import Kinds
 from moldau.broker.coordinator.group.offsets import Offsets
 from moldau.broker.coordinator.group.world import ShardWorld
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
-from moldau.broker.coordinator.shell import CarryOut, Terms, no_effects
+from moldau.broker.coordinator.shell import CarryOut, ShardSettings, no_effects
 from moldau.broker.settings import offset as settings
 from moldau.broker.settings.coordinator import group_coordinator_append_linger_ms
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
@@ -41,8 +41,8 @@ def groups_kind(home: Home, carry_out: CarryOut = no_effects) -> CoordinatorKind
     )
 
 
-def _terms(now: Settings) -> Terms:
-    return Terms(
+def _terms(now: Settings) -> ShardSettings:
+    return ShardSettings(
         Codec(now[settings.offsets_topic_compression_codec]),
         now[settings.offsets_load_buffer_size],
         now[settings.offsets_commit_timeout_ms],

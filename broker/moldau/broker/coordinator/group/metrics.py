@@ -8,7 +8,7 @@ from __future__ import annotations
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
-from moldau.broker.coordinator.group.classic.states import State
+from moldau.broker.coordinator.group.classic.states import ClassicGroupState
 from moldau.broker.coordinator.group.contract import GroupKind
 
 if TYPE_CHECKING:
@@ -31,7 +31,9 @@ def declare(registry: Registry, coordinator: GroupCoordinator) -> None:
         read=lambda: sum(groups.offsets.count() for _, groups in coordinator.loaded()),
     )
     states = {
-        GroupKind.CLASSIC: [each.value for each in State if each is not State.DEAD],
+        GroupKind.CLASSIC: [
+            each.value for each in ClassicGroupState if each is not ClassicGroupState.DEAD
+        ],
         GroupKind.CONSUMER: CONSUMER_STATES,
     }
     for kind, names in states.items():

@@ -9,7 +9,7 @@ from moldau.broker.coordinator.coordinator import Coordinator
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
 from moldau.broker.coordinator.share.effects import Prune
 from moldau.broker.coordinator.share.states import ShareStates
-from moldau.broker.coordinator.shell import Terms
+from moldau.broker.coordinator.shell import ShardSettings
 from moldau.broker.settings import share as settings
 from moldau.errors.codes import KafkaError
 from moldau.protocol.schemas.coordinator_log import SHARE_LOG
@@ -50,8 +50,8 @@ def shares_kind(
     )
 
 
-def _terms(now: Settings) -> Terms:
-    return Terms(
+def _terms(now: Settings) -> ShardSettings:
+    return ShardSettings(
         Codec(now[settings.share_coordinator_state_topic_compression_codec]),
         now[settings.share_coordinator_load_buffer_size],
         now[settings.share_coordinator_write_timeout_ms],

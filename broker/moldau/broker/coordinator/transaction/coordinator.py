@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.coordinator.coordinator import Coordinator
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
-from moldau.broker.coordinator.shell import Terms
+from moldau.broker.coordinator.shell import ShardSettings
 from moldau.broker.coordinator.transaction.transactions import Transactions
 from moldau.broker.settings import offset as offset_settings
 from moldau.broker.settings import transaction as settings
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moldau.broker.coordinator.shell import CarryOut
-    from moldau.broker.coordinator.transaction.world import World
+    from moldau.broker.coordinator.transaction.world import TransactionServices
     from moldau.config import Settings
 
 _NO_LINGER: Final = -1
@@ -28,7 +28,7 @@ TransactionCoordinator: TypeAlias = "Coordinator[Transactions]"
 
 
 def transactions_kind(
-    world: World, carry_out: CarryOut, close: Callable[[], None]
+    world: TransactionServices, carry_out: CarryOut, close: Callable[[], None]
 ) -> CoordinatorKind[Transactions]:
     """Return the kind for transactions that use the services of this node. `carry_out` writes
     markers."""
@@ -42,8 +42,8 @@ def transactions_kind(
     )
 
 
-def _terms(now: Settings) -> Terms:
-    return Terms(
+def _terms(now: Settings) -> ShardSettings:
+    return ShardSettings(
         Codec.NONE,
         now[settings.transaction_state_log_load_buffer_size],
         now[offset_settings.offsets_commit_timeout_ms],

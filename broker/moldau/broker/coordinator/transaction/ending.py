@@ -16,8 +16,8 @@ from moldau.broker.coordinator.transaction.state import (
     NO_EPOCH,
     NO_ID,
     NO_PARTITIONS,
-    State,
     Transaction,
+    TransactionStatus,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.end_txn import EndTxnResponse
@@ -27,9 +27,9 @@ if TYPE_CHECKING:
     from moldau.broker.coordinator.transaction.transactions import Transactions
     from moldau.protocol.messages.end_txn import EndTxnRequest
 
-_COMPLETE: Final = (State.COMPLETE_COMMIT, State.COMPLETE_ABORT)
-_PREPARE: Final = {True: State.PREPARE_COMMIT, False: State.PREPARE_ABORT}
-_DONE: Final = {True: State.COMPLETE_COMMIT, False: State.COMPLETE_ABORT}
+_COMPLETE: Final = (TransactionStatus.COMPLETE_COMMIT, TransactionStatus.COMPLETE_ABORT)
+_PREPARE: Final = {True: TransactionStatus.PREPARE_COMMIT, False: TransactionStatus.PREPARE_ABORT}
+_DONE: Final = {True: TransactionStatus.COMPLETE_COMMIT, False: TransactionStatus.COMPLETE_ABORT}
 
 
 def end_transaction(
@@ -49,7 +49,7 @@ def end_transaction(
     if known.producer_epoch != message.producer_epoch:
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     is_commit = message.committed
-    if known.state is State.ONGOING:
+    if known.state is TransactionStatus.ONGOING:
         return prepare(transactions, known, ticket, now_ms, is_commit=is_commit)
     if known.state is _DONE[is_commit]:
         return answered(ticket, _answer(known))
@@ -88,7 +88,7 @@ def _end_bumped(
     asked: tuple[Ticket, int],
 ) -> Outcome:
     ticket, now_ms = asked
-    if known.state is State.ONGOING:
+    if known.state is TransactionStatus.ONGOING:
         return prepare(transactions, known, ticket, now_ms, is_commit=is_commit, bumps=True)
     if known.state in _COMPLETE and is_retry and known.state is _DONE[is_commit]:
         return answered(ticket, _answer(known))
@@ -102,7 +102,7 @@ def _end_bumped(
     if known.is_exhausted:
         producer_id, epoch = transactions.world.new_producer_id(), 0
     aborted = known.moved(
-        State.COMPLETE_ABORT,
+        TransactionStatus.COMPLETE_ABORT,
         wall_ms,
         partitions=NO_PARTITIONS,
         producer_id=producer_id,
@@ -158,7 +158,7 @@ def fence(transactions: Transactions, known: Transaction, now_ms: int) -> Outcom
         # one of its id.
         next_id = transactions.world.new_producer_id()
     prepared = known.moved(
-        State.PREPARE_ABORT,
+        TransactionStatus.PREPARE_ABORT,
         transactions.world.wall_ms(now_ms),
         producer_epoch=min(known.producer_epoch + 1, EPOCH_MAX),
         last_epoch=NO_EPOCH,
@@ -174,7 +174,7 @@ def markers_of(ending: Transaction) -> WriteMarkers:
         ending.transactional_id,
         ending.producer_id,
         ending.producer_epoch,
-        ending.state is State.PREPARE_COMMIT,
+        ending.state is TransactionStatus.PREPARE_COMMIT,
         ending.partitions,
         ending.client_version,
     )

@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
-from moldau.broker.coordinator.transaction.state import State
+from moldau.broker.coordinator.transaction.state import TransactionStatus
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import describe_transactions as describing
 from moldau.protocol.messages import list_transactions as listing
@@ -14,7 +14,7 @@ from moldau.protocol.messages import list_transactions as listing
 if TYPE_CHECKING:
     from moldau.broker.coordinator.transaction.transactions import Transactions
 
-NAMES = frozenset(each.shown for each in State)
+NAMES = frozenset(each.shown for each in TransactionStatus)
 
 
 def describe(transactions: Transactions, transactional_id: str) -> describing.TransactionState:

@@ -6,7 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.coordinator.outcome import Outcome, Ticket, answered
-from moldau.broker.coordinator.transaction.state import State
+from moldau.broker.coordinator.transaction.state import TransactionStatus
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -40,14 +40,14 @@ def add_partitions(
     done = results(partitions, ErrorCode.NONE)
     if not partitions:
         return answered(ticket, done)
-    if known.state is State.ONGOING:
+    if known.state is TransactionStatus.ONGOING:
         if partitions <= known.partitions:
             return answered(ticket, done)
         started_ms, partitions = known.started_ms, known.partitions | partitions
     else:
         started_ms = transactions.world.wall_ms(now_ms)
     added = known.moved(
-        State.ONGOING,
+        TransactionStatus.ONGOING,
         transactions.world.wall_ms(now_ms),
         partitions=partitions,
         started_ms=started_ms,

@@ -16,8 +16,8 @@ from moldau.broker.coordinator.transaction.state import (
     NO_ID,
     NO_PARTITIONS,
     NO_TIME,
-    State,
     Transaction,
+    TransactionStatus,
     is_exhausted,
 )
 from moldau.broker.settings import transaction as settings
@@ -63,7 +63,7 @@ def init_producer(
         raise KafkaError(ErrorCode.PRODUCER_FENCED)
     if known.is_ending:
         raise KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
-    if known.state is State.ONGOING:
+    if known.state is TransactionStatus.ONGOING:
         _check_current(known, expected)
         refusal = KafkaError(ErrorCode.CONCURRENT_TRANSACTIONS)
         # The client tries again, and gets an epoch of its own when the abort is complete.
@@ -117,7 +117,7 @@ def _renewed(
         else:
             epoch += 1
     return known.moved(
-        State.EMPTY,
+        TransactionStatus.EMPTY,
         wall_ms,
         partitions=NO_PARTITIONS,
         producer_id=producer_id,

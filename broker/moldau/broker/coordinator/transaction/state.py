@@ -38,7 +38,7 @@ FLEXIBLE_SINCE: Final = 1
 """The transaction version in which the records have tagged fields."""
 
 
-class State(Enum):
+class TransactionStatus(Enum):
     """The states, with their numbers in the log and their names in ListTransactions."""
 
     EMPTY = 0, "Empty"
@@ -53,22 +53,34 @@ class State(Enum):
         self.shown = shown
 
 
-TRANSITIONS: Final[dict[State, frozenset[State]]] = {
-    State.EMPTY: frozenset({State.EMPTY, State.ONGOING, State.COMPLETE_ABORT}),
-    State.ONGOING: frozenset({State.ONGOING, State.PREPARE_COMMIT, State.PREPARE_ABORT}),
-    State.PREPARE_COMMIT: frozenset({State.COMPLETE_COMMIT}),
-    State.PREPARE_ABORT: frozenset({State.COMPLETE_ABORT}),
-    State.COMPLETE_COMMIT: frozenset({State.EMPTY, State.ONGOING, State.COMPLETE_ABORT}),
-    State.COMPLETE_ABORT: frozenset({State.EMPTY, State.ONGOING, State.COMPLETE_ABORT}),
+TRANSITIONS: Final[dict[TransactionStatus, frozenset[TransactionStatus]]] = {
+    TransactionStatus.EMPTY: frozenset(
+        {TransactionStatus.EMPTY, TransactionStatus.ONGOING, TransactionStatus.COMPLETE_ABORT}
+    ),
+    TransactionStatus.ONGOING: frozenset(
+        {
+            TransactionStatus.ONGOING,
+            TransactionStatus.PREPARE_COMMIT,
+            TransactionStatus.PREPARE_ABORT,
+        }
+    ),
+    TransactionStatus.PREPARE_COMMIT: frozenset({TransactionStatus.COMPLETE_COMMIT}),
+    TransactionStatus.PREPARE_ABORT: frozenset({TransactionStatus.COMPLETE_ABORT}),
+    TransactionStatus.COMPLETE_COMMIT: frozenset(
+        {TransactionStatus.EMPTY, TransactionStatus.ONGOING, TransactionStatus.COMPLETE_ABORT}
+    ),
+    TransactionStatus.COMPLETE_ABORT: frozenset(
+        {TransactionStatus.EMPTY, TransactionStatus.ONGOING, TransactionStatus.COMPLETE_ABORT}
+    ),
 }
 """The states that may follow each state. An abort without any partition completes at once."""
 
-ENDING: Final = (State.PREPARE_COMMIT, State.PREPARE_ABORT)
+ENDING: Final = (TransactionStatus.PREPARE_COMMIT, TransactionStatus.PREPARE_ABORT)
 """The states in which markers are being written."""
-_BY_NUMBER: Final = {each.number: each for each in State}
+_BY_NUMBER: Final = {each.number: each for each in TransactionStatus}
 _COMPLETE: Final = {
-    State.PREPARE_COMMIT: State.COMPLETE_COMMIT,
-    State.PREPARE_ABORT: State.COMPLETE_ABORT,
+    TransactionStatus.PREPARE_COMMIT: TransactionStatus.COMPLETE_COMMIT,
+    TransactionStatus.PREPARE_ABORT: TransactionStatus.COMPLETE_ABORT,
 }
 
 
@@ -91,7 +103,7 @@ class Transaction:
     producer_id: int
     producer_epoch: int
     timeout_ms: int
-    state: State = State.EMPTY
+    state: TransactionStatus = TransactionStatus.EMPTY
     partitions: Partitions = NO_PARTITIONS
     updated_ms: int = NO_TIME
     """Wall time of the last record."""
@@ -117,7 +129,7 @@ class Transaction:
         """Whether markers are being written."""
         return self.state in ENDING
 
-    def moved(self, state: State, now_ms: int, **fields: Any) -> Transaction:
+    def moved(self, state: TransactionStatus, now_ms: int, **fields: Any) -> Transaction:
         """Return the value after a transition. `now_ms` is wall time."""
         assert state in TRANSITIONS[self.state], f"{self.state} -> {state}"
         before = self.producer_id
@@ -170,7 +182,7 @@ class Transaction:
         return LogRecord(key, value, 0)
 
     def _stored_partitions(self) -> list[PartitionsSchema] | None:
-        if self.state is State.EMPTY:
+        if self.state is TransactionStatus.EMPTY:
             return None
         by_topic: dict[str, list[int]] = {}
         for topic, partition in sorted(self.partitions):

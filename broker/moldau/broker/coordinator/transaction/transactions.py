@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.coordinator.outcome import NOTHING, Answer, LogRecord, Outcome, Ticket
 from moldau.broker.coordinator.transaction.ending import fence, markers_of
-from moldau.broker.coordinator.transaction.state import State, Transaction
+from moldau.broker.coordinator.transaction.state import Transaction, TransactionStatus
 from moldau.broker.settings import transaction as settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.schemas.transaction_log import TransactionLogKey, TransactionLogValue
@@ -25,7 +25,7 @@ from moldau.protocol.schemas.transaction_log import TransactionLogKey, Transacti
 if TYPE_CHECKING:
     from moldau.broker.coordinator.outcome import Effect
     from moldau.broker.coordinator.transaction.state import Partitions, TopicPartition
-    from moldau.broker.coordinator.transaction.world import World
+    from moldau.broker.coordinator.transaction.world import TransactionServices
     from moldau.protocol.declare import LogKey, LogValue
 
 FORGOTTEN_AT_ONCE: Final = 500
@@ -35,7 +35,7 @@ _AT_ONCE_MS: Final = 0
 class Transactions:
     """A shard of the transaction coordinator; satisfies `coordinator.shard.Shard`."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: TransactionServices) -> None:
         self.world = world
         self._known: dict[str, Transaction] = {}
         self._unmarked: dict[str, set[TopicPartition]] = {}
@@ -117,7 +117,7 @@ class Transactions:
             self._known.pop(transactional_id, None)
         else:
             self._known[transactional_id] = found
-        if found is not None and found.state is State.ONGOING:
+        if found is not None and found.state is TransactionStatus.ONGOING:
             self._open[transactional_id] = None
         else:
             self._open.pop(transactional_id, None)
@@ -209,7 +209,7 @@ class Transactions:
         old = [
             each.transactional_id
             for each in self._known.values()
-            if each.updated_ms <= limit_ms and each.state is not State.ONGOING
+            if each.updated_ms <= limit_ms and each.state is not TransactionStatus.ONGOING
             if not each.is_ending
         ]
         gone = old[:FORGOTTEN_AT_ONCE]

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
     from moldau.config import Settings
 
 
-class World(Protocol):
+class TransactionServices(Protocol):
     """The node as a shard sees it."""
 
     @property

@@ -35,8 +35,8 @@ from moldau.broker.coordinator.group.classic.rebalance import (
     on_sync_deadline,
     rebalance,
 )
-from moldau.broker.coordinator.group.classic.states import State
-from moldau.broker.coordinator.group.classic.step import Pending, Step
+from moldau.broker.coordinator.group.classic.states import ClassicGroupState
+from moldau.broker.coordinator.group.classic.step import GroupEvent, Pending
 from moldau.broker.coordinator.group.classic.sync import on_sync_group
 from moldau.broker.coordinator.group.contract import GroupKind
 from moldau.broker.coordinator.outcome import (
@@ -76,7 +76,7 @@ class ClassicGroup:
         return GroupKind.CLASSIC
 
     @property
-    def state(self) -> State:
+    def state(self) -> ClassicGroupState:
         return self._group.state
 
     @property
@@ -86,7 +86,7 @@ class ClassicGroup:
     @property
     def is_empty(self) -> bool:
         """Whether the group is empty: no member has joined. Member ids may have been handed out."""
-        return self._group.state is State.EMPTY
+        return self._group.state is ClassicGroupState.EMPTY
 
     @property
     def protocol_type(self) -> str:
@@ -188,7 +188,7 @@ class ClassicGroup:
         for member in records.loaded_members(value):
             group.add(member, value.protocol_type)
         since_ms = value.current_state_timestamp
-        group.state = State.STABLE if group.members else State.EMPTY
+        group.state = ClassicGroupState.STABLE if group.members else ClassicGroupState.EMPTY
         group.state_since_ms = None if since_ms < 0 else since_ms
         group.generation_id = value.generation
         group.protocol_type = value.protocol_type
@@ -204,7 +204,7 @@ class ClassicGroup:
         self._begin_sessions(now_ms)
         if (
             len(self._group.members) > self._world.settings[coordinator.group_max_size]
-            and self._group.state is State.STABLE
+            and self._group.state is ClassicGroupState.STABLE
         ):
             rebalance(self._group, step, "loaded with more members than group.max.size")
         return self._end(step)
@@ -230,7 +230,7 @@ class ClassicGroup:
 
     def on_upgraded(self) -> tuple[Answer, ...]:
         """End the requests that wait in this group, which is replaced. Return their answers."""
-        step = Step(self._world, 0)
+        step = GroupEvent(self._world, 0)
         code = ErrorCode.REBALANCE_IN_PROGRESS
         for member in self._group.members.values():
             ticket = self._group.set_join_ticket(member, None)
@@ -248,7 +248,7 @@ class ClassicGroup:
             if ticket is not None
         ]
         group.deadlines.clear()
-        group.enter(State.DEAD, group.state_since_ms or 0)
+        group.enter(ClassicGroupState.DEAD, group.state_since_ms or 0)
         return tuple(tickets)
 
     def on_topics_changed(self, topics: Collection[str], now_ms: int) -> Outcome:
@@ -277,7 +277,7 @@ class ClassicGroup:
     def describe(self) -> DescribedGroup:
         """Describe the group for DescribeGroups. Subscriptions are shown only in state Stable."""
         group = self._group
-        is_stable = group.state is State.STABLE
+        is_stable = group.state is ClassicGroupState.STABLE
         return DescribedGroup(
             error_code=0,
             group_id=self.group_id,
@@ -301,9 +301,9 @@ class ClassicGroup:
         """Assert the invariants; for tests."""
         self._group.check()
 
-    def _begin(self, now_ms: int) -> Step:
+    def _begin(self, now_ms: int) -> GroupEvent:
         self._awake(now_ms)
-        return Step(self._world, now_ms)
+        return GroupEvent(self._world, now_ms)
 
     def _awake(self, now_ms: int) -> None:
         """Raise KafkaError if the group is dead. The age of a group without a record counts from
@@ -312,10 +312,10 @@ class ClassicGroup:
         if self._group.state_since_ms is None and not self._is_recorded:
             self._group.state_since_ms = self._world.wall_ms(now_ms)
 
-    def _end(self, step: Step) -> Outcome:
+    def _end(self, step: GroupEvent) -> Outcome:
         self._pending = step.pending
         return step.outcome()
 
     def _check_alive(self) -> None:
-        if self._group.state is State.DEAD:
+        if self._group.state is ClassicGroupState.DEAD:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)

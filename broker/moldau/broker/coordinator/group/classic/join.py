@@ -24,14 +24,14 @@ from moldau.broker.coordinator.group.classic.member import Member, MemberProtoco
 from moldau.broker.coordinator.group.classic.protocols import select_protocol
 from moldau.broker.coordinator.group.classic.rebalance import expel, rebalance_or_go_on
 from moldau.broker.coordinator.group.classic.records import founding_metadata, group_metadata
-from moldau.broker.coordinator.group.classic.states import State
+from moldau.broker.coordinator.group.classic.states import ClassicGroupState
 from moldau.broker.settings import coordinator
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.limits import MAX_STRING_BYTES
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.classic.membership import Membership
-    from moldau.broker.coordinator.group.classic.step import Step
+    from moldau.broker.coordinator.group.classic.step import GroupEvent
     from moldau.broker.coordinator.outcome import Ticket
     from moldau.broker.decision.context import RequestContext
     from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
@@ -66,7 +66,7 @@ class Join(NamedTuple):
         return self.message.rebalance_timeout_ms
 
 
-def on_join_group(group: Membership, step: Step, join: Join) -> None:
+def on_join_group(group: Membership, step: GroupEvent, join: Join) -> None:
     """Handle a JoinGroup request. It is answered now or when the generation begins."""
     message = join.message
     names = [each.name for each in join.protocols]
@@ -88,11 +88,11 @@ def on_join_group(group: Membership, step: Step, join: Join) -> None:
         _join_again(group, step, join)
 
 
-def found(group: Membership, step: Step) -> None:
+def found(group: Membership, step: GroupEvent) -> None:
     """Append the group's first record with its first join. If the append is rejected, the group is
     empty again."""
 
-    def on_refused(code: ErrorCode, step: Step) -> None:
+    def on_refused(code: ErrorCode, step: GroupEvent) -> None:
         for member in group.members.values():
             step.answer(member.join_ticket, answers.refused_join(code))
         group.begin_anew()
@@ -100,19 +100,19 @@ def found(group: Membership, step: Step) -> None:
     step.append(founding_metadata(group), lambda: None, on_refused)
 
 
-def _accepts(group: Membership, step: Step, member_id: str) -> bool:
+def _accepts(group: Membership, step: GroupEvent, member_id: str) -> bool:
     """Whether `group.max.size` leaves room for the member. During a rebalance only members that
     have joined count, so the last ones are rejected. At other times a current member stays."""
     most = step.world.settings[coordinator.group_max_size]
     member = group.members.get(member_id)
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         return True
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         return (member is not None and member.is_joining) or group.joining_count < most
     return member is not None or len(group.members) < most
 
 
-def _join_newly(group: Membership, step: Step, join: Join) -> None:
+def _join_newly(group: Membership, step: GroupEvent, join: Join) -> None:
     instance_id = join.message.group_instance_id
     prefix = join.context.client_id if instance_id is None else instance_id
     new_id = _new_member_id(step, prefix)
@@ -130,7 +130,7 @@ def _join_newly(group: Membership, step: Step, join: Join) -> None:
     _add(group, step, join, new_id)
 
 
-def _new_member_id(step: Step, prefix: str) -> str:
+def _new_member_id(step: GroupEvent, prefix: str) -> str:
     """Return the prefix and a random UUID, in Java's format. Raise KafkaError if the id is too long
     for a response."""
     raw = bytearray(step.world.random.randbytes(16))
@@ -143,7 +143,7 @@ def _new_member_id(step: Step, prefix: str) -> str:
     return name
 
 
-def _add(group: Membership, step: Step, join: Join, member_id: str) -> None:
+def _add(group: Membership, step: GroupEvent, join: Join, member_id: str) -> None:
     """Add a new member, which waits for the next generation."""
     message, context = join.message, join.context
     member = Member(
@@ -164,7 +164,7 @@ def _add(group: Membership, step: Step, join: Join, member_id: str) -> None:
     rebalance_or_go_on(group, step, _reason(f"new member {member_id}", message))
 
 
-def _join_again(group: Membership, step: Step, join: Join) -> None:
+def _join_again(group: Membership, step: GroupEvent, join: Join) -> None:
     """Handle a join that has the id of a current member."""
     message = join.message
     try:
@@ -174,18 +174,18 @@ def _join_again(group: Membership, step: Step, join: Join) -> None:
         return
     is_same = member.protocols == join.protocols
     is_leader = member.member_id == group.leader_id
-    if group.state is State.COMPLETING_REBALANCE and is_same:
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE and is_same:
         # The member may not have received the response to its join.
         told = group.members.values() if is_leader else ()
         step.answer(join.ticket, answers.joined(group, member.member_id, told))
-    elif group.state is State.STABLE and is_same and not is_leader:
+    elif group.state is ClassicGroupState.STABLE and is_same and not is_leader:
         step.answer(join.ticket, answers.joined(group, member.member_id))
     else:
         _renew(group, step, join, member)
         rebalance_or_go_on(group, step, _reason(f"{member.member_id} joins again", message))
 
 
-def _renew(group: Membership, step: Step, join: Join, member: Member) -> None:
+def _renew(group: Membership, step: GroupEvent, join: Join, member: Member) -> None:
     """Replace the member's protocols and timeouts, and park its ticket."""
     group.renew(member, join.protocols)
     member.session_timeout_ms = join.message.session_timeout_ms
@@ -193,18 +193,21 @@ def _renew(group: Membership, step: Step, join: Join, member: Member) -> None:
     _park(group, step, join, member)
 
 
-def _park(group: Membership, step: Step, join: Join, member: Member) -> None:
+def _park(group: Membership, step: GroupEvent, join: Join, member: Member) -> None:
     """Park the ticket of a joining member, and answer its older one. The group is in
     PreparingRebalance, or is about to enter it."""
     before = group.set_join_ticket(member, join.ticket)
     step.answer(before, answers.refused_join(ErrorCode.REBALANCE_IN_PROGRESS, member.member_id))
 
 
-def _come_back(group: Membership, step: Step, join: Join, old: Member, new_id: str) -> None:
+def _come_back(group: Membership, step: GroupEvent, join: Join, old: Member, new_id: str) -> None:
     """Replace a static member that lost its member id, most likely by a restart."""
     message = join.message
     new = old.reborn(new_id, join.protocols, message.session_timeout_ms, join.rebalance_timeout_ms)
-    if group.state is State.STABLE and _selected_with(group, old, new) == group.protocol_name:
+    if (
+        group.state is ClassicGroupState.STABLE
+        and _selected_with(group, old, new) == group.protocol_name
+    ):
         _record_come_back(group, step, join, old, new)
         return
     _fence(group, step, old)
@@ -217,7 +220,9 @@ def _come_back(group: Membership, step: Step, join: Join, old: Member, new_id: s
     rebalance_or_go_on(group, step, reason)
 
 
-def _record_come_back(group: Membership, step: Step, join: Join, old: Member, new: Member) -> None:
+def _record_come_back(
+    group: Membership, step: GroupEvent, join: Join, old: Member, new: Member
+) -> None:
     """Replace the old id by the new one without a rebalance, once the record is in the log."""
     members = _members_with(group, old, new)
     was_leader_id = group.leader_id
@@ -255,14 +260,14 @@ def _selected_with(group: Membership, old: Member, new: Member) -> str | None:
     return select_protocol(_members_with(group, old, new))
 
 
-def _fence(group: Membership, step: Step, old: Member) -> None:
+def _fence(group: Membership, step: GroupEvent, old: Member) -> None:
     """Answer the old id's waiting requests with FENCED_INSTANCE_ID: they are a duplicate's."""
     code = ErrorCode.FENCED_INSTANCE_ID
     step.answer(group.set_join_ticket(old, None), answers.refused_join(code, old.member_id))
     step.answer(old.take_sync(), answers.refused_sync(code))
 
 
-def _refuse(step: Step, join: Join, code: ErrorCode, member_id: str) -> None:
+def _refuse(step: GroupEvent, join: Join, code: ErrorCode, member_id: str) -> None:
     step.answer(join.ticket, answers.refused_join(code, member_id))
 
 

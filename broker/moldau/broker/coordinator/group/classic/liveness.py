@@ -16,7 +16,7 @@ from moldau.broker.coordinator.group.classic.rebalance import (
     expel,
     rebalance_or_go_on,
 )
-from moldau.broker.coordinator.group.classic.states import State
+from moldau.broker.coordinator.group.classic.states import ClassicGroupState
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.heartbeat import HeartbeatResponse
 from moldau.protocol.messages.leave_group import (
@@ -27,7 +27,7 @@ from moldau.protocol.messages.leave_group import (
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.classic.membership import Membership
-    from moldau.broker.coordinator.group.classic.step import Step
+    from moldau.broker.coordinator.group.classic.step import GroupEvent
     from moldau.broker.coordinator.outcome import Ticket
     from moldau.protocol.messages.heartbeat import HeartbeatRequest
     from moldau.protocol.messages.leave_group import LeaveGroupRequest
@@ -40,12 +40,12 @@ def on_heartbeat(group: Membership, message: HeartbeatRequest, now_ms: int) -> H
     if message.generation_id != group.generation_id:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     group.restart_session(member, now_ms)
-    is_preparing = group.state is State.PREPARING_REBALANCE
+    is_preparing = group.state is ClassicGroupState.PREPARING_REBALANCE
     code = ErrorCode.REBALANCE_IN_PROGRESS if is_preparing else ErrorCode.NONE
     return HeartbeatResponse(error_code=code)
 
 
-def on_session_end(group: Membership, step: Step, member_id: str) -> None:
+def on_session_end(group: Membership, step: GroupEvent, member_id: str) -> None:
     """Remove a member, or an id that was handed out and never joined, after the session timeout."""
     member = group.members.get(member_id)
     if member is not None and member.keeps_its_session:
@@ -53,20 +53,23 @@ def on_session_end(group: Membership, step: Step, member_id: str) -> None:
     step.world.log.info("member is silent", group=group.group_id, member=member_id)
     was_member = member is not None
     expel(group, step, member_id)
-    if was_member and group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+    if was_member and group.state in (
+        ClassicGroupState.STABLE,
+        ClassicGroupState.COMPLETING_REBALANCE,
+    ):
         rebalance_or_go_on(group, step, f"session of {member_id} has ended")
-    elif group.state is State.PREPARING_REBALANCE and group.have_all_joined:
+    elif group.state is ClassicGroupState.PREPARING_REBALANCE and group.have_all_joined:
         end_joins(group, step)
 
 
 def on_leave_group(
-    group: Membership, step: Step, message: LeaveGroupRequest, ticket: Ticket
+    group: Membership, step: GroupEvent, message: LeaveGroupRequest, ticket: Ticket
 ) -> None:
     """Remove members that leave, or static members that an admin removes by their instance ids. The
     API handler translates requests and responses of versions below 3, with one member."""
     results = [_left(group, step, each) for each in message.members]
     count = sum(each.error_code == 0 for each in results)
-    if count and group.state in (State.STABLE, State.COMPLETING_REBALANCE):
+    if count and group.state in (ClassicGroupState.STABLE, ClassicGroupState.COMPLETING_REBALANCE):
         rebalance_or_go_on(group, step, f"{count} members left")
     elif count:
         end_joins_if_all_are_there(group, step)
@@ -77,7 +80,7 @@ def on_leave_group(
     )
 
 
-def _left(group: Membership, step: Step, identity: MemberIdentity) -> MemberResponse:
+def _left(group: Membership, step: GroupEvent, identity: MemberIdentity) -> MemberResponse:
     code = ErrorCode.NONE
     try:
         expel(group, step, _leaving_id(group, identity))

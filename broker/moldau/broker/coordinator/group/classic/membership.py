@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, TypeAlias
 from moldau.broker.coordinator.group.classic.deadlines import Deadlines
 from moldau.broker.coordinator.group.classic.member import Member, MemberProtocol
 from moldau.broker.coordinator.group.classic.protocols import select_protocol, subscribed_topics
-from moldau.broker.coordinator.group.classic.states import TRANSITIONS, State
+from moldau.broker.coordinator.group.classic.states import TRANSITIONS, ClassicGroupState
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -57,7 +57,7 @@ class Membership:
     """One group. Only its methods and the modules of the event families change it."""
 
     group_id: str
-    state: State = State.EMPTY
+    state: ClassicGroupState = ClassicGroupState.EMPTY
     state_since_ms: int | None = None
     """Wall time; None if an old record did not have it."""
     generation_id: int = 0
@@ -168,7 +168,7 @@ class Membership:
 
     def supports(self, protocol_type: str, names: Collection[str]) -> bool:
         """Whether a member with these protocols can join the current members."""
-        if self.state is State.EMPTY:
+        if self.state is ClassicGroupState.EMPTY:
             return bool(protocol_type) and bool(names)
         return protocol_type == self.protocol_type and any(
             self.supported[name] == len(self.members) for name in names
@@ -180,7 +180,7 @@ class Membership:
 
     # State and generation.
 
-    def enter(self, state: State, wall_ms: int) -> None:
+    def enter(self, state: ClassicGroupState, wall_ms: int) -> None:
         """Change to this state. Assert that the transition is allowed."""
         assert state in TRANSITIONS[self.state], f"{self.state} cannot become {state}"
         self.state = state
@@ -203,10 +203,10 @@ class Membership:
         self.pending_syncs.clear()
         if self.members:
             self.protocol_name = select_protocol(self.members.values())
-            self.enter(State.COMPLETING_REBALANCE, wall_ms)
+            self.enter(ClassicGroupState.COMPLETING_REBALANCE, wall_ms)
         else:
             self.protocol_name = None
-            self.enter(State.EMPTY, wall_ms)
+            self.enter(ClassicGroupState.EMPTY, wall_ms)
         self.recount_topics()
 
     def begin_anew(self) -> None:
@@ -235,15 +235,20 @@ class Membership:
         } == self.static_ids
         assert self.pending_joins.isdisjoint(self.members)
         assert self.pending_syncs <= self.members.keys()
-        assert not joining or self.state is State.PREPARING_REBALANCE
-        assert not syncing or self.state is State.COMPLETING_REBALANCE
-        if self.state not in (State.COMPLETING_REBALANCE, State.STABLE):
+        assert not joining or self.state is ClassicGroupState.PREPARING_REBALANCE
+        assert not syncing or self.state is ClassicGroupState.COMPLETING_REBALANCE
+        if self.state not in (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.STABLE):
             assert not self.pending_syncs
             assert Timer.SYNC not in self.deadlines
-        assert bool(self.members) or self.state in (State.EMPTY, State.PREPARING_REBALANCE)
-        assert not self.members or self.state is not State.EMPTY
-        assert (self.initial_delay is None) or self.state is State.PREPARING_REBALANCE
-        assert (Timer.JOIN in self.deadlines) == (self.state is State.PREPARING_REBALANCE)
+        assert bool(self.members) or self.state in (
+            ClassicGroupState.EMPTY,
+            ClassicGroupState.PREPARING_REBALANCE,
+        )
+        assert not self.members or self.state is not ClassicGroupState.EMPTY
+        assert (self.initial_delay is None) or self.state is ClassicGroupState.PREPARING_REBALANCE
+        assert (Timer.JOIN in self.deadlines) == (
+            self.state is ClassicGroupState.PREPARING_REBALANCE
+        )
         sessions = {each for each in self.deadlines if isinstance(each, str)}
         assert sessions <= self.members.keys() | self.pending_joins
 

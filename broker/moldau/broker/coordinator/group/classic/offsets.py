@@ -10,13 +10,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from moldau.broker.coordinator.group.classic.protocols import CONSUMER
-from moldau.broker.coordinator.group.classic.states import State
+from moldau.broker.coordinator.group.classic.states import ClassicGroupState
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.classic.membership import Membership
 
-_OCCUPIED = (State.PREPARING_REBALANCE, State.COMPLETING_REBALANCE, State.STABLE)
+_OCCUPIED = (
+    ClassicGroupState.PREPARING_REBALANCE,
+    ClassicGroupState.COMPLETING_REBALANCE,
+    ClassicGroupState.STABLE,
+)
 
 
 def check_commit(
@@ -29,7 +33,7 @@ def check_commit(
 ) -> None:
     """Raise KafkaError if this member in this generation may not commit. Transactions of old
     clients name no member; only their producer epoch fences them."""
-    if generation_id < 0 and group.state is State.EMPTY:
+    if generation_id < 0 and group.state is ClassicGroupState.EMPTY:
         return
     if generation_id >= 0 or member_id or instance_id is not None:
         group.check_member(member_id, instance_id)
@@ -37,7 +41,7 @@ def check_commit(
             raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
     elif not is_txn:
         raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-    if not is_txn and group.state is State.COMPLETING_REBALANCE:
+    if not is_txn and group.state is ClassicGroupState.COMPLETING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
 
 
@@ -45,7 +49,10 @@ def on_commit(group: Membership, member_id: str, now_ms: int) -> None:
     """Restart the member's session, because a commit shows that the member is alive. Do nothing
     while the leader assigns."""
     member = group.members.get(member_id)
-    if member is not None and group.state in (State.STABLE, State.PREPARING_REBALANCE):
+    if member is not None and group.state in (
+        ClassicGroupState.STABLE,
+        ClassicGroupState.PREPARING_REBALANCE,
+    ):
         group.restart_session(member, now_ms)
 
 
@@ -75,8 +82,8 @@ def offset_age_since_ms(group: Membership, committed_ms: int) -> int | None:
     if not group.protocol_type:
         # No member has ever joined: a consumer that assigns its partitions itself committed them.
         return committed_ms
-    if group.state is State.EMPTY:
+    if group.state is ClassicGroupState.EMPTY:
         return committed_ms if group.state_since_ms is None else group.state_since_ms
-    if group.state is State.STABLE and group.topics is not None:
+    if group.state is ClassicGroupState.STABLE and group.topics is not None:
         return committed_ms
     return None

@@ -17,32 +17,32 @@ from typing import TYPE_CHECKING
 from moldau.broker.coordinator.group.classic import answers
 from moldau.broker.coordinator.group.classic.membership import InitialDelay, Membership, Timer
 from moldau.broker.coordinator.group.classic.records import group_metadata
-from moldau.broker.coordinator.group.classic.states import TRANSITIONS, State
+from moldau.broker.coordinator.group.classic.states import TRANSITIONS, ClassicGroupState
 from moldau.broker.settings import coordinator
 from moldau.errors.codes import ErrorCode
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.classic.step import Step
+    from moldau.broker.coordinator.group.classic.step import GroupEvent
 
 
-def rebalance_or_go_on(group: Membership, step: Step, reason: str) -> None:
+def rebalance_or_go_on(group: Membership, step: GroupEvent, reason: str) -> None:
     """React to a change: begin a rebalance, or end the join phase if all members have joined."""
-    if State.PREPARING_REBALANCE in TRANSITIONS[group.state]:
+    if ClassicGroupState.PREPARING_REBALANCE in TRANSITIONS[group.state]:
         rebalance(group, step, reason)
     else:
         end_joins_if_all_are_there(group, step)
 
 
-def rebalance(group: Membership, step: Step, reason: str) -> None:
+def rebalance(group: Membership, step: GroupEvent, reason: str) -> None:
     """Begin a rebalance: all members must join again."""
-    if group.state is State.COMPLETING_REBALANCE:
+    if group.state is ClassicGroupState.COMPLETING_REBALANCE:
         for member in group.members.values():
             member.assignment = b""
         refuse_syncs(group, step, ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_syncs.clear()
     group.deadlines.cancel(Timer.SYNC)
-    is_first = group.state is State.EMPTY
-    group.enter(State.PREPARING_REBALANCE, step.wall_ms)
+    is_first = group.state is ClassicGroupState.EMPTY
+    group.enter(ClassicGroupState.PREPARING_REBALANCE, step.wall_ms)
     step.world.log.info(
         "rebalances", group=group.group_id, generation=group.generation_id, reason=reason
     )
@@ -54,25 +54,25 @@ def rebalance(group: Membership, step: Step, reason: str) -> None:
         group.deadlines.set(Timer.JOIN, step.now_ms + group.rebalance_timeout_ms)
 
 
-def _delay_the_first(group: Membership, step: Step) -> None:
+def _delay_the_first(group: Membership, step: GroupEvent) -> None:
     delay_ms = step.world.settings[coordinator.group_initial_rebalance_delay_ms]
     left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
     group.initial_delay = InitialDelay(delay_ms, left_ms)
     group.deadlines.set(Timer.JOIN, step.now_ms + delay_ms)
 
 
-def end_joins_if_all_are_there(group: Membership, step: Step) -> None:
+def end_joins_if_all_are_there(group: Membership, step: GroupEvent) -> None:
     """End the join phase if all members have joined. The first rebalance after Empty ends only with
     its delay, because more members may come."""
     if (
-        group.state is State.PREPARING_REBALANCE
+        group.state is ClassicGroupState.PREPARING_REBALANCE
         and group.initial_delay is None
         and group.have_all_joined
     ):
         end_joins(group, step)
 
 
-def on_join_deadline(group: Membership, step: Step) -> None:
+def on_join_deadline(group: Membership, step: GroupEvent) -> None:
     """End the join phase when its time is up. A first rebalance continues if new members have come
     since its last deadline. (With no time left the next deadline is immediate, and then no member
     has come.)"""
@@ -86,9 +86,9 @@ def on_join_deadline(group: Membership, step: Step) -> None:
     group.deadlines.set(Timer.JOIN, step.now_ms + next_ms)
 
 
-def end_joins(group: Membership, step: Step) -> None:
+def end_joins(group: Membership, step: GroupEvent) -> None:
     """Begin the next generation with the members that have joined. It is Empty if none are left."""
-    assert group.state is State.PREPARING_REBALANCE
+    assert group.state is ClassicGroupState.PREPARING_REBALANCE
     late = [each for each in group.members.values() if not (each.is_joining or each.is_static)]
     for member in late:
         group.remove(member.member_id)
@@ -114,7 +114,7 @@ def end_joins(group: Membership, step: Step) -> None:
         _append_empty(group, step)
 
 
-def _answer_joins(group: Membership, step: Step) -> None:
+def _answer_joins(group: Membership, step: GroupEvent) -> None:
     for member in group.members.values():
         if member.is_joining:
             told = group.members.values() if member.member_id == group.leader_id else ()
@@ -126,17 +126,17 @@ def _answer_joins(group: Membership, step: Step) -> None:
     group.deadlines.set(Timer.SYNC, step.now_ms + group.rebalance_timeout_ms)
 
 
-def _append_empty(group: Membership, step: Step) -> None:
+def _append_empty(group: Membership, step: GroupEvent) -> None:
     """Append the empty group, best effort. If a failover loses a generation without members, the
     previous members are back, and their sessions then end again."""
 
-    def on_refused(code: ErrorCode, step: Step) -> None:
+    def on_refused(code: ErrorCode, step: GroupEvent) -> None:
         step.world.log.warn("empty group not recorded", group=group.group_id, error=code.name)
 
     step.append(group_metadata(group), lambda: None, on_refused)
 
 
-def on_sync_deadline(group: Membership, step: Step) -> None:
+def on_sync_deadline(group: Membership, step: GroupEvent) -> None:
     """Remove members that did not request their assignment, and rebalance the others. Do nothing if
     all have requested it."""
     missing = [each for each in group.members if each in group.pending_syncs]
@@ -146,7 +146,7 @@ def on_sync_deadline(group: Membership, step: Step) -> None:
         rebalance(group, step, f"{len(missing)} members did not ask for their assignment")
 
 
-def refuse_syncs(group: Membership, step: Step, code: ErrorCode) -> None:
+def refuse_syncs(group: Membership, step: GroupEvent, code: ErrorCode) -> None:
     """Answer all members that wait for an assignment with this error. Restart their sessions,
     because a waiting member sends no heartbeats."""
     for member in group.members.values():
@@ -156,7 +156,7 @@ def refuse_syncs(group: Membership, step: Step, code: ErrorCode) -> None:
             group.restart_session(member, step.now_ms)
 
 
-def expel(group: Membership, step: Step, member_id: str) -> None:
+def expel(group: Membership, step: GroupEvent, member_id: str) -> None:
     """Remove a member and answer its waiting requests with UNKNOWN_MEMBER_ID. If it is still alive,
     it joins as a new member."""
     member = group.members.get(member_id)

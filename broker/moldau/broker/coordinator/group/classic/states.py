@@ -21,7 +21,7 @@ from enum import Enum
 from typing import Final
 
 
-class State(Enum):
+class ClassicGroupState(Enum):
     """The states, with the names that DescribeGroups and ListGroups show."""
 
     EMPTY = "Empty"
@@ -31,11 +31,19 @@ class State(Enum):
     DEAD = "Dead"
 
 
-TRANSITIONS: Final[Mapping[State, frozenset[State]]] = {
-    State.EMPTY: frozenset((State.PREPARING_REBALANCE, State.DEAD)),
-    State.PREPARING_REBALANCE: frozenset((State.COMPLETING_REBALANCE, State.EMPTY, State.DEAD)),
-    State.COMPLETING_REBALANCE: frozenset((State.STABLE, State.PREPARING_REBALANCE, State.DEAD)),
-    State.STABLE: frozenset((State.PREPARING_REBALANCE, State.DEAD)),
-    State.DEAD: frozenset(),
+TRANSITIONS: Final[Mapping[ClassicGroupState, frozenset[ClassicGroupState]]] = {
+    ClassicGroupState.EMPTY: frozenset(
+        (ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD)
+    ),
+    ClassicGroupState.PREPARING_REBALANCE: frozenset(
+        (ClassicGroupState.COMPLETING_REBALANCE, ClassicGroupState.EMPTY, ClassicGroupState.DEAD)
+    ),
+    ClassicGroupState.COMPLETING_REBALANCE: frozenset(
+        (ClassicGroupState.STABLE, ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD)
+    ),
+    ClassicGroupState.STABLE: frozenset(
+        (ClassicGroupState.PREPARING_REBALANCE, ClassicGroupState.DEAD)
+    ),
+    ClassicGroupState.DEAD: frozenset(),
 }
 """The states that may follow each state."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from moldau.broker.coordinator.group.contract import World
 
 Replayed: TypeAlias = "Callable[[], None]"
-Refused: TypeAlias = "Callable[[ErrorCode, Step], None]"
+Refused: TypeAlias = "Callable[[ErrorCode, GroupEvent], None]"
 IfRefused: TypeAlias = "Callable[[ErrorCode], Response]"
 
 
@@ -33,7 +33,7 @@ class Pending:
     on_replayed: Replayed
 
 
-class Step:
+class GroupEvent:
     """Collects the effects of one event; `outcome` completes it."""
 
     def __init__(self, world: World, now_ms: int) -> None:
@@ -75,7 +75,7 @@ class Step:
     def _refused(self, error: KafkaError, now_ms: int) -> Outcome:
         """Return the outcome of this event after the log rejected its record."""
         code = as_answer(error).code
-        step = Step(self.world, now_ms)
+        step = GroupEvent(self.world, now_ms)
         for ticket, response, if_refused in self._answers:
             step.answer(ticket, if_refused(code) if if_refused else response)
         assert self._on_refused is not None

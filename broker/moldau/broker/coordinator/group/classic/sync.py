@@ -17,17 +17,19 @@ from typing import TYPE_CHECKING
 from moldau.broker.coordinator.group.classic import answers
 from moldau.broker.coordinator.group.classic.rebalance import rebalance
 from moldau.broker.coordinator.group.classic.records import group_metadata
-from moldau.broker.coordinator.group.classic.states import State
+from moldau.broker.coordinator.group.classic.states import ClassicGroupState
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.classic.membership import Membership
-    from moldau.broker.coordinator.group.classic.step import Step
+    from moldau.broker.coordinator.group.classic.step import GroupEvent
     from moldau.broker.coordinator.outcome import Ticket
     from moldau.protocol.messages.sync_group import SyncGroupRequest
 
 
-def on_sync_group(group: Membership, step: Step, message: SyncGroupRequest, ticket: Ticket) -> None:
+def on_sync_group(
+    group: Membership, step: GroupEvent, message: SyncGroupRequest, ticket: Ticket
+) -> None:
     """Handle a member's sync. Raise KafkaError if the member is not in this generation."""
     member = group.check_member(message.member_id, message.group_instance_id)
     if message.generation_id != group.generation_id:
@@ -36,10 +38,10 @@ def on_sync_group(group: Membership, step: Step, message: SyncGroupRequest, tick
         message.protocol_name, group.protocol_name
     ):
         raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
-    if group.state is State.PREPARING_REBALANCE:
+    if group.state is ClassicGroupState.PREPARING_REBALANCE:
         raise KafkaError(ErrorCode.REBALANCE_IN_PROGRESS)
     group.pending_syncs.discard(member.member_id)
-    if group.state is State.STABLE:
+    if group.state is ClassicGroupState.STABLE:
         step.answer(ticket, answers.assigned(group, member.assignment))
         return
     step.answer(member.take_sync(), answers.refused_sync(ErrorCode.REBALANCE_IN_PROGRESS))
@@ -53,7 +55,7 @@ def _differs(told: str | None, known: str | None) -> bool:
     return told is not None and known is not None and told != known
 
 
-def _assign(group: Membership, step: Step, given: dict[str, bytes]) -> None:
+def _assign(group: Membership, step: GroupEvent, given: dict[str, bytes]) -> None:
     """Append the leader's assignment. Members that it leaves out get an empty assignment."""
     waiting = [
         (member, ticket)
@@ -65,14 +67,14 @@ def _assign(group: Membership, step: Step, given: dict[str, bytes]) -> None:
         for member in group.members.values():
             member.assignment = given.get(member.member_id, b"")
         restart_sessions(step)
-        group.enter(State.STABLE, step.wall_ms)
+        group.enter(ClassicGroupState.STABLE, step.wall_ms)
         step.world.counts.classic_rebalances.value += 1
 
-    def on_refused(code: ErrorCode, step: Step) -> None:
+    def on_refused(code: ErrorCode, step: GroupEvent) -> None:
         restart_sessions(step)
         rebalance(group, step, f"{code.name} when the assignment was recorded")
 
-    def restart_sessions(step: Step) -> None:
+    def restart_sessions(step: GroupEvent) -> None:
         for member, _ticket in waiting:
             group.restart_session(member, step.now_ms)
 

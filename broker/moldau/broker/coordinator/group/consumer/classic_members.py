@@ -43,7 +43,7 @@ from moldau.broker.coordinator.group.consumer.membership import (
     known_static_member,
 )
 from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, without_epochs
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.steps import advance
 from moldau.broker.coordinator.group.consumer.subscription import apply_profile, renewed_epoch
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
@@ -68,7 +68,11 @@ _MEMBER_ID_REQUIRED_SINCE: Final = 4
 
 
 def on_join_group(
-    state: State, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
+    state: ConsumerGroupState,
+    message: JoinGroupRequest,
+    context: RequestContext,
+    ticket: Ticket,
+    now_ms: int,
 ) -> Outcome:
     """Take a classic member one step further towards its target. A rejection has an empty member
     id, as in Kafka."""
@@ -79,7 +83,11 @@ def on_join_group(
 
 
 def _join(
-    state: State, message: JoinGroupRequest, context: RequestContext, ticket: Ticket, now_ms: int
+    state: ConsumerGroupState,
+    message: JoinGroupRequest,
+    context: RequestContext,
+    ticket: Ticket,
+    now_ms: int,
 ) -> Outcome:
     if state.world.settings[group_consumer_migration_policy].upper() == "DISABLED":
         raise _inconsistent("group.consumer.migration.policy keeps classic members out")
@@ -118,7 +126,9 @@ def _join(
     return Outcome(tuple(records), ((ticket, _joined(member, member.epoch)),))
 
 
-def on_sync_group(state: State, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
+def on_sync_group(
+    state: ConsumerGroupState, message: SyncGroupRequest, ticket: Ticket, now_ms: int
+) -> Outcome:
     """Answer with the assignment that the member's last JoinGroup produced."""
     member = _classic_member(state, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
@@ -143,7 +153,9 @@ def on_sync_group(state: State, message: SyncGroupRequest, ticket: Ticket, now_m
     return answered(ticket, response)
 
 
-def on_heartbeat(state: State, message: HeartbeatRequest, ticket: Ticket, now_ms: int) -> Outcome:
+def on_heartbeat(
+    state: ConsumerGroupState, message: HeartbeatRequest, ticket: Ticket, now_ms: int
+) -> Outcome:
     """Restart the member's session. The response says when it must join again."""
     member = _classic_member(state, message.member_id, message.group_instance_id)
     _check_generation(member, message.generation_id)
@@ -155,7 +167,9 @@ def on_heartbeat(state: State, message: HeartbeatRequest, ticket: Ticket, now_ms
     return answered(ticket, HeartbeatResponse(error_code=error))
 
 
-def on_leave_group(state: State, message: LeaveGroupRequest, ticket: Ticket) -> Outcome:
+def on_leave_group(
+    state: ConsumerGroupState, message: LeaveGroupRequest, ticket: Ticket
+) -> Outcome:
     """Remove members, of either protocol, that leave or that an administrator removes."""
     gone: dict[str, Member] = {}
     answered_members = []
@@ -177,7 +191,7 @@ def on_leave_group(state: State, message: LeaveGroupRequest, ticket: Ticket) -> 
     return Outcome(records_without(state, tuple(gone.values())), ((ticket, response),))
 
 
-def begin_sessions(state: State, now_ms: int, session_ms: int) -> None:
+def begin_sessions(state: ConsumerGroupState, now_ms: int, session_ms: int) -> None:
     """Start a full session for every member, because the time of its last request is unknown."""
     for member in state.members.values():
         classic = member.profile.classic
@@ -190,7 +204,7 @@ def begin_sessions(state: State, now_ms: int, session_ms: int) -> None:
 
 
 def _downgrade(
-    state: State,
+    state: ConsumerGroupState,
     before: Member,
     after: Member,
     ticket: Ticket,
@@ -241,7 +255,7 @@ def _renewed(
     )
 
 
-def _check_protocols(state: State, message: JoinGroupRequest) -> None:
+def _check_protocols(state: ConsumerGroupState, message: JoinGroupRequest) -> None:
     """Require an assignor that all classic members share, so that a downgrade stays possible."""
     names = [each.name for each in message.protocols]
     shares = not state.members or any(
@@ -251,7 +265,7 @@ def _check_protocols(state: State, message: JoinGroupRequest) -> None:
         raise _inconsistent("the member shares no assignor with the classic members of the group")
 
 
-def _classic_member(state: State, member_id: str, instance_id: str | None) -> Member:
+def _classic_member(state: ConsumerGroupState, member_id: str, instance_id: str | None) -> Member:
     if instance_id is None:
         member = state.member(member_id)
     else:
@@ -263,7 +277,7 @@ def _classic_member(state: State, member_id: str, instance_id: str | None) -> Me
     return member
 
 
-def _leaving(state: State, identity: MemberIdentity) -> Member:
+def _leaving(state: ConsumerGroupState, identity: MemberIdentity) -> Member:
     """Return the leaving member. An administrator may name a static member by instance id alone."""
     instance_id = identity.group_instance_id
     if instance_id is None:
@@ -281,7 +295,7 @@ def _check_generation(member: Member, generation_id: int) -> None:
         raise KafkaError(ErrorCode.ILLEGAL_GENERATION)
 
 
-def _has_a_step_to_make(state: State, member: Member) -> bool:
+def _has_a_step_to_make(state: ConsumerGroupState, member: Member) -> bool:
     """Whether the member must join again: the target is new, it has partitions to revoke, or all
     the partitions that it waits for are free."""
     progress = member.progress
@@ -294,14 +308,14 @@ def _has_a_step_to_make(state: State, member: Member) -> bool:
     )
 
 
-def _must_join(state: State, member: Member, now_ms: int) -> None:
+def _must_join(state: ConsumerGroupState, member: Member, now_ms: int) -> None:
     deadlines = state.volatile.deadlines
     if not deadlines.has(Due.JOIN, member.member_id):
         at_ms = now_ms + member.profile.rebalance_timeout_ms
         deadlines.set(Due.JOIN, member.member_id, at_ms)
 
 
-def _begin_session(state: State, member: Member, now_ms: int) -> None:
+def _begin_session(state: ConsumerGroupState, member: Member, now_ms: int) -> None:
     classic = member.profile.classic
     assert classic is not None
     at_ms = now_ms + classic.session_timeout_ms

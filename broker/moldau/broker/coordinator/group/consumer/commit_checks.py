@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Final
 
 from moldau.broker.coordinator.group.consumer.member import Member
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.contract import PartitionCheck
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
@@ -21,7 +21,7 @@ _MEMBER_EPOCHS_SINCE: Final = 9
 
 
 def check_commit(
-    state: State,
+    state: ConsumerGroupState,
     member_id: str,
     instance_id: str | None,
     epoch: int,
@@ -61,7 +61,7 @@ def check_commit(
     return check
 
 
-def check_fetch(state: State, member_id: str | None, member_epoch: int) -> None:
+def check_fetch(state: ConsumerGroupState, member_id: str | None, member_epoch: int) -> None:
     """Raise UNKNOWN_MEMBER_ID, STALE_MEMBER_EPOCH or ILLEGAL_GENERATION if the client may not
     fetch. A client that sends neither a member id nor an epoch may always fetch."""
     if member_id is None and member_epoch < 0:

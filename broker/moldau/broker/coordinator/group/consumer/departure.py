@@ -24,7 +24,7 @@ from moldau.broker.coordinator.group.consumer.records import (
     member_progress,
     regex_deleted,
 )
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import (
@@ -36,7 +36,9 @@ RETRY_MS: Final = 500
 """The delay before the next attempt if a removal could not be written."""
 
 
-def on_leave(state: State, message: ConsumerGroupHeartbeatRequest, ticket: Ticket) -> Outcome:
+def on_leave(
+    state: ConsumerGroupState, message: ConsumerGroupHeartbeatRequest, ticket: Ticket
+) -> Outcome:
     """Remove a member (epoch -1), or mark a static member as absent (epoch -2). An absent member is
     expected back before its session ends. Its partitions stay assigned to it meanwhile."""
     if message.instance_id is None:
@@ -63,7 +65,7 @@ def on_leave(state: State, message: ConsumerGroupHeartbeatRequest, ticket: Ticke
     return Outcome((record,), ((ticket, response),))
 
 
-def records_without(state: State, gone: Collection[Member]) -> tuple[LogRecord, ...]:
+def records_without(state: ConsumerGroupState, gone: Collection[Member]) -> tuple[LogRecord, ...]:
     """Return the records that remove these members from the group, with one new group epoch."""
     if not gone:
         return ()
@@ -84,7 +86,7 @@ def records_without(state: State, gone: Collection[Member]) -> tuple[LogRecord, 
     return tuple(records)
 
 
-def on_overdue(state: State, now_ms: int) -> Outcome:
+def on_overdue(state: ConsumerGroupState, now_ms: int) -> Outcome:
     """Remove all members with an overdue deadline, together."""
     due = state.volatile.deadlines.take_due(now_ms)
     gone: dict[str, Member] = {}

@@ -11,7 +11,7 @@ from moldau.broker.coordinator.group.consumer.partitions import (
     union,
     without_epochs,
 )
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.target import preferred_assignor
 from moldau.broker.coordinator.group.contract import Cluster
 from moldau.protocol.messages.consumer_group_describe import (
@@ -25,7 +25,7 @@ _CLASSIC: Final = 0
 _CONSUMER: Final = 1
 
 
-def described(state: State) -> DescribedGroup:
+def described(state: ConsumerGroupState) -> DescribedGroup:
     """Return the description of the group and all its members."""
     return DescribedGroup(
         error_code=0,
@@ -38,7 +38,7 @@ def described(state: State) -> DescribedGroup:
     )
 
 
-def _described(state: State, member: Member) -> DescribedMember:
+def _described(state: ConsumerGroupState, member: Member) -> DescribedMember:
     profile, progress, cluster = member.profile, member.progress, state.world.cluster
     # The member may still read the partitions that it has not revoked yet.
     held = without_epochs(union(progress.assigned, progress.revoking))

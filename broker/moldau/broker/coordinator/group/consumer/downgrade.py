@@ -30,7 +30,7 @@ from moldau.broker.coordinator.group.consumer.records import (
     target_epoch_deleted,
     target_of_member_deleted,
 )
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.contract import Downgrade
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.broker.settings.coordinator import group_consumer_migration_policy, group_max_size
@@ -39,7 +39,7 @@ from moldau.protocol.schemas.group_log import GroupMetadataValue
 _ALLOWING: Final = ("DOWNGRADE", "BIDIRECTIONAL")
 
 
-def may_downgrade(state: State, gone: Collection[Member], *, come: int = 0) -> bool:
+def may_downgrade(state: ConsumerGroupState, gone: Collection[Member], *, come: int = 0) -> bool:
     """Whether the group becomes a classic one after the members `gone` have left and `come` classic
     members have replaced some of them."""
     classic = state.classic_count - sum(each.speaks_classic for each in gone) + come
@@ -52,7 +52,9 @@ def may_downgrade(state: State, gone: Collection[Member], *, come: int = 0) -> b
     )
 
 
-def tombstones(state: State, member_ids: Iterable[str] | None = None) -> tuple[LogRecord, ...]:
+def tombstones(
+    state: ConsumerGroupState, member_ids: Iterable[str] | None = None
+) -> tuple[LogRecord, ...]:
     """Return the tombstones that delete the group, in the order that readers rely on. `member_ids`:
     the members that have records by then, if they are not the current ones."""
     group_id = state.group_id
@@ -68,7 +70,7 @@ def tombstones(state: State, member_ids: Iterable[str] | None = None) -> tuple[L
     )
 
 
-def remember(state: State, stay: Collection[Member], *, rebalances: bool) -> None:
+def remember(state: ConsumerGroupState, stay: Collection[Member], *, rebalances: bool) -> None:
     """Remember the assignors that the members offer besides the selected one: the record of the
     classic group does not hold them. So a new member that shares another assignor is accepted, as
     in Kafka."""
@@ -76,7 +78,7 @@ def remember(state: State, stay: Collection[Member], *, rebalances: bool) -> Non
     state.volatile.downgrade = Downgrade(rebalances, offers)
 
 
-def downgraded(state: State, stay: Collection[Member]) -> tuple[LogRecord, ...]:
+def downgraded(state: ConsumerGroupState, stay: Collection[Member]) -> tuple[LogRecord, ...]:
     """Return the records that convert the group to a classic one with these members."""
     return (
         *tombstones(state),
@@ -84,7 +86,9 @@ def downgraded(state: State, stay: Collection[Member]) -> tuple[LogRecord, ...]:
     )
 
 
-def classic_record(state: State, stay: Collection[tuple[Member, Partitions]]) -> LogRecord:
+def classic_record(
+    state: ConsumerGroupState, stay: Collection[tuple[Member, Partitions]]
+) -> LogRecord:
     """Return the GroupMetadata record of classic members and their partitions."""
     members = [_classic(state, member, partitions) for member, partitions in stay]
     protocol = select_protocol(members)
@@ -100,7 +104,7 @@ def classic_record(state: State, stay: Collection[tuple[Member, Partitions]]) ->
     )
 
 
-def _classic(state: State, member: Member, partitions: Partitions) -> ClassicMember:
+def _classic(state: ConsumerGroupState, member: Member, partitions: Partitions) -> ClassicMember:
     profile = member.profile
     classic = profile.classic
     assert classic is not None

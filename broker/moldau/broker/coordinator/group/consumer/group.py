@@ -38,7 +38,7 @@ from moldau.broker.coordinator.group.consumer.departure import on_overdue
 from moldau.broker.coordinator.group.consumer.downgrade import tombstones
 from moldau.broker.coordinator.group.consumer.embedded_protocol import PROTOCOL_TYPE
 from moldau.broker.coordinator.group.consumer.replay import replay
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.upgrade import (
     answers_of_waiting,
     check_upgrade,
@@ -72,7 +72,7 @@ class ConsumerGroup:
     def __init__(self, group_id: str, world: World) -> None:
         """Create an empty group without records."""
         self.group_id = group_id
-        self.state = State(group_id, world)
+        self.state = ConsumerGroupState(group_id, world)
         # Expressions that were resolved before the group was loaded are resolved again after the
         # first heartbeat.
         self.state.volatile.topics_version = world.cluster.version
@@ -120,7 +120,7 @@ class ConsumerGroup:
         records = list(upgrade_records(classic, self.state.world))
         # The new member joins the group in the state after the replay of these records. The
         # volatile state is shared with this group from the start.
-        future = State(self.group_id, self.state.world, self.state.volatile)
+        future = ConsumerGroupState(self.group_id, self.state.world, self.state.volatile)
         for record in records[1:]:
             replay(future, record.key, record.value)
         classic_members.begin_sessions(future, now_ms, self._session_ms)

@@ -18,7 +18,7 @@ from moldau.broker.coordinator.group.consumer.membership import (
     known_static_member,
 )
 from moldau.broker.coordinator.group.consumer.partitions import Owned, Partitions, partitions_of
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.steps import advance
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.broker.decision.context import RequestContext
@@ -37,7 +37,7 @@ from moldau.protocol.messages.consumer_group_heartbeat import (
 
 
 def on_heartbeat(
-    state: State,
+    state: ConsumerGroupState,
     message: ConsumerGroupHeartbeatRequest,
     context: RequestContext,
     ticket: Ticket,
@@ -52,7 +52,7 @@ def on_heartbeat(
 
 
 def stay(
-    state: State,
+    state: ConsumerGroupState,
     message: ConsumerGroupHeartbeatRequest,
     context: RequestContext,
     now_ms: int,
@@ -77,7 +77,7 @@ def stay(
     )
 
 
-def _terms(state: State) -> tuple[int, int]:
+def _terms(state: ConsumerGroupState) -> tuple[int, int]:
     """Return the session timeout and the heartbeat interval. Computed only when the settings have
     changed."""
     settings = state.world.group_settings(state.group_id)
@@ -90,7 +90,7 @@ def _terms(state: State) -> tuple[int, int]:
 
 
 def _member(
-    state: State,
+    state: ConsumerGroupState,
     message: ConsumerGroupHeartbeatRequest,
     reported: Partitions | None,
     records: list[LogRecord],

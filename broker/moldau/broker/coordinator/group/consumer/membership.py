@@ -18,13 +18,13 @@ from moldau.broker.coordinator.group.consumer.records import (
     member_progress,
     target_of_member,
 )
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.broker.settings.coordinator import group_consumer_max_size
 from moldau.errors.codes import ErrorCode, KafkaError
 
 
-def check_room(state: State, member_id: str) -> None:
+def check_room(state: ConsumerGroupState, member_id: str) -> None:
     """Raise GROUP_MAX_SIZE_REACHED for a new member if the group is full."""
     if member_id in state.members:
         return
@@ -34,14 +34,14 @@ def check_room(state: State, member_id: str) -> None:
         )
 
 
-def dynamic_member(state: State, member_id: str, *, joins: bool) -> Member:
+def dynamic_member(state: ConsumerGroupState, member_id: str, *, joins: bool) -> Member:
     """Return the member of this id. An unknown id that joins becomes a new member."""
     if joins and member_id not in state.members:
         return Member(member_id)
     return state.member(member_id)
 
 
-def known_static_member(state: State, member_id: str, instance_id: str) -> Member:
+def known_static_member(state: ConsumerGroupState, member_id: str, instance_id: str) -> Member:
     """Return the member with this instance id. Raise KafkaError if it is unknown or has another
     member id."""
     member = state.static_member(instance_id)
@@ -65,7 +65,12 @@ def check_instance(member: Member, member_id: str) -> None:
 
 
 def joining_static_member(
-    state: State, member_id: str, instance_id: str, records: list[LogRecord], *, by_classic: bool
+    state: ConsumerGroupState,
+    member_id: str,
+    instance_id: str,
+    records: list[LogRecord],
+    *,
+    by_classic: bool,
 ) -> Member:
     """Return a new member, or the static member of this instance id with its new member id.
 

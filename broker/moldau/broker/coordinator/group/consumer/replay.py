@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, cast
 
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.protocol.declare import LogKey, LogValue
 from moldau.protocol.schemas.consumer_group_log import (
     ConsumerGroupCurrentMemberAssignmentKey,
@@ -17,7 +17,7 @@ from moldau.protocol.schemas.consumer_group_log import (
 )
 
 
-def replay(state: State, key: LogKey, value: LogValue | None) -> None:
+def replay(state: ConsumerGroupState, key: LogKey, value: LogValue | None) -> None:
     """Apply one record."""
     # The value's class belongs to the key's class: the log was read, or written, with that key.
     given = cast("Any", value)

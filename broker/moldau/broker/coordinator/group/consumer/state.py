@@ -93,7 +93,7 @@ class Volatile:
 
 
 @dataclass(slots=True)
-class State:
+class ConsumerGroupState:
     """The durable and volatile state of one group."""
 
     group_id: str

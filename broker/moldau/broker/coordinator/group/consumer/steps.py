@@ -19,7 +19,7 @@ from moldau.broker.coordinator.group.consumer.member_state import MemberState
 from moldau.broker.coordinator.group.consumer.partitions import Partitions
 from moldau.broker.coordinator.group.consumer.reconciliation import Target, next_step
 from moldau.broker.coordinator.group.consumer.records import member_progress
-from moldau.broker.coordinator.group.consumer.state import State
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.subscription import (
     Change,
     apply_profile,
@@ -30,7 +30,7 @@ from moldau.broker.coordinator.outcome import LogRecord
 
 
 def advance(
-    state: State,
+    state: ConsumerGroupState,
     before: Member,
     after: Member,
     reported: Partitions | None,
@@ -52,7 +52,7 @@ def advance(
     return _reconcile(state, after, target, reported, now_ms, records)
 
 
-def _is_at_rest(state: State, member: Member) -> bool:
+def _is_at_rest(state: ConsumerGroupState, member: Member) -> bool:
     """Whether none of the three steps has anything to do, as in nearly all heartbeats."""
     return (
         member.progress.is_reconciled_to(state.target_epoch)
@@ -63,7 +63,7 @@ def _is_at_rest(state: State, member: Member) -> bool:
 
 
 def _reconcile(
-    state: State,
+    state: ConsumerGroupState,
     member: Member,
     target: Target,
     reported: Partitions | None,

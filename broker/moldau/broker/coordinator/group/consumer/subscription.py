@@ -24,7 +24,7 @@ from moldau.broker.coordinator.group.consumer.records import (
     regex_resolved,
 )
 from moldau.broker.coordinator.group.consumer.regex import RegexSearch, ResolvedRegex, check_regex
-from moldau.broker.coordinator.group.consumer.state import State, add
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState, add
 from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome
 from moldau.broker.settings.coordinator import group_consumer_regex_refresh_interval_ms
 
@@ -44,7 +44,7 @@ class Change:
 
 
 def apply_profile(
-    state: State, before: Member, after: Member, now_ms: int, records: list[LogRecord]
+    state: ConsumerGroupState, before: Member, after: Member, now_ms: int, records: list[LogRecord]
 ) -> Change:
     """Record the member's new profile, and resolve expressions. Raise INVALID_REGULAR_EXPRESSION
     for an invalid expression."""
@@ -58,7 +58,12 @@ def apply_profile(
 
 
 def renewed_epoch(
-    state: State, before: Member, after: Member, records: list[LogRecord], *, must_bump: bool
+    state: ConsumerGroupState,
+    before: Member,
+    after: Member,
+    records: list[LogRecord],
+    *,
+    must_bump: bool,
 ) -> int:
     """Return the group epoch after the request, and add its record if it grows. `before` is the
     member in the group's counts: a new member has no subscription, and one that replaces a static
@@ -78,7 +83,7 @@ def renewed_epoch(
     return epoch
 
 
-def advance_search(state: State, now_ms: int) -> Outcome:
+def advance_search(state: ConsumerGroupState, now_ms: int) -> Outcome:
     """Do one slice of the current search. After the last slice, apply the result."""
     volatile = state.volatile
     if volatile.search is None or volatile.search_due_ms > now_ms:
@@ -91,7 +96,7 @@ def advance_search(state: State, now_ms: int) -> Outcome:
     return _take_over(state, found)
 
 
-def _take_over(state: State, found: Mapping[str, ResolvedRegex]) -> Outcome:
+def _take_over(state: ConsumerGroupState, found: Mapping[str, ResolvedRegex]) -> Outcome:
     wanted_still = {regex: each for regex, each in found.items() if state.regexes[regex]}
     records = [regex_resolved(state.group_id, regex, each) for regex, each in wanted_still.items()]
     bumps = any(_calls_for_a_target(state, regex, each) for regex, each in wanted_still.items())
@@ -107,7 +112,7 @@ def _take_over(state: State, found: Mapping[str, ResolvedRegex]) -> Outcome:
     return Outcome(tuple(records))
 
 
-def _calls_for_a_target(state: State, regex: str, found: ResolvedRegex) -> bool:
+def _calls_for_a_target(state: ConsumerGroupState, regex: str, found: ResolvedRegex) -> bool:
     """Whether the expression matches other topics than before.
 
     An expression that matches nothing at its first search has not changed in that sense. But the
@@ -128,7 +133,7 @@ def _calls_for_a_target(state: State, regex: str, found: ResolvedRegex) -> bool:
 
 
 def _change_regex(
-    state: State, before: Member, after: Member, records: list[LogRecord]
+    state: ConsumerGroupState, before: Member, after: Member, records: list[LogRecord]
 ) -> tuple[bool, bool, bool]:
     """Return whether the expression changed, whether the matches of the new one are known, and
     whether no member has used it before."""
@@ -145,7 +150,9 @@ def _change_regex(
     return True, False, True
 
 
-def _maybe_search(state: State, before: Member, after: Member, now_ms: int, *, must: bool) -> None:
+def _maybe_search(
+    state: ConsumerGroupState, before: Member, after: Member, now_ms: int, *, must: bool
+) -> None:
     """Begin a search if one is due and the last one was long enough ago."""
     if (not must and not state.regexes) or state.volatile.search is not None:
         return

@@ -14,7 +14,7 @@ from moldau.broker.coordinator.group.consumer.assignors import ASSIGNORS, Member
 from moldau.broker.coordinator.group.consumer.member import Member, Profile
 from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, Partitions
 from moldau.broker.coordinator.group.consumer.records import target_epoch, target_of_member
-from moldau.broker.coordinator.group.consumer.state import State, add
+from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState, add
 from moldau.broker.coordinator.group.consumer.validation import offered_assignors
 from moldau.broker.coordinator.outcome import LogRecord
 from moldau.broker.settings.group import bounded, consumer_assignment_interval_ms
@@ -30,7 +30,7 @@ class MemberTarget:
 
 
 def renewed_target(
-    state: State,
+    state: ConsumerGroupState,
     before: Member,
     member: Member,
     group_epoch: int,
@@ -53,12 +53,12 @@ def renewed_target(
     return MemberTarget(group_epoch, assigned[member.member_id])
 
 
-def preferred_assignor(state: State) -> str:
+def preferred_assignor(state: ConsumerGroupState) -> str:
     """Return the assignor that most members prefer; the broker's default if no member names one."""
     return _most_wanted(state, dict(state.assignors))
 
 
-def _is_time(state: State, now_ms: int) -> bool:
+def _is_time(state: ConsumerGroupState, now_ms: int) -> bool:
     """Whether the last target is old enough. Its timestamp is wall time, because it survives the
     broker. A timestamp in the future, from before the clock was set back, is ignored."""
     settings = state.world.group_settings(state.group_id)
@@ -68,7 +68,7 @@ def _is_time(state: State, now_ms: int) -> bool:
     return not 0 <= state.world.wall_ms(now_ms) - state.target_timestamp_ms < interval_ms
 
 
-def _assignor(state: State, before: Member, after: Member) -> str:
+def _assignor(state: ConsumerGroupState, before: Member, after: Member) -> str:
     wanted = state.assignors.copy()
     for member, by in ((before, -1), (after, 1)):
         if member.profile.server_assignor is not None:
@@ -76,12 +76,14 @@ def _assignor(state: State, before: Member, after: Member) -> str:
     return _most_wanted(state, wanted)
 
 
-def _most_wanted(state: State, wanted: Mapping[str, int]) -> str:
+def _most_wanted(state: ConsumerGroupState, wanted: Mapping[str, int]) -> str:
     offered = offered_assignors(state.world.settings)
     return max(offered, key=lambda name: (wanted.get(name, 0), -offered.index(name)))
 
 
-def _members(state: State, member: Member) -> tuple[dict[str, MemberSpec], dict[Uuid, int]]:
+def _members(
+    state: ConsumerGroupState, member: Member
+) -> tuple[dict[str, MemberSpec], dict[Uuid, int]]:
     """Return the assignor's input: all members, and all existing topics that any of them wants."""
     topics_of = _TopicsOf(state)
     replaced = state.static.get(member.profile.instance_id or "")
@@ -97,7 +99,7 @@ def _members(state: State, member: Member) -> tuple[dict[str, MemberSpec], dict[
 class _TopicsOf:
     """Finds the existing topics that a member wants. Equal subscriptions share the set."""
 
-    def __init__(self, state: State) -> None:
+    def __init__(self, state: ConsumerGroupState) -> None:
         self._state = state
         self._known: dict[tuple[frozenset[str], str], frozenset[Uuid]] = {}
         self.partition_counts: dict[Uuid, int] = {}
@@ -118,7 +120,7 @@ class _TopicsOf:
         return frozenset(found)
 
 
-def wanted_topics(state: State, profile: Profile) -> frozenset[str]:
+def wanted_topics(state: ConsumerGroupState, profile: Profile) -> frozenset[str]:
     """Return the topics subscribed by name and by expression. An unresolved one adds none."""
     resolved = state.resolved.get(profile.topic_regex)
     return profile.topic_names if resolved is None else profile.topic_names | resolved.topics
@@ -130,7 +132,7 @@ class Subscribed:
 
     __slots__ = ("_cluster", "_matched", "_named")
 
-    def __init__(self, state: State, profile: Profile) -> None:
+    def __init__(self, state: ConsumerGroupState, profile: Profile) -> None:
         self._cluster = state.world.cluster
         self._named = profile.topic_names
         resolved = state.resolved.get(profile.topic_regex)

@@ -29,7 +29,7 @@ from moldau.broker.coordinator.group.consumer.records import (
     target_epoch,
     target_of_member,
 )
-from moldau.broker.coordinator.group.consumer.state import FIRST_EPOCH, State
+from moldau.broker.coordinator.group.consumer.state import FIRST_EPOCH, ConsumerGroupState
 from moldau.broker.coordinator.group.contract import ClassicGroup, World
 from moldau.broker.coordinator.outcome import Answer, LogRecord
 from moldau.broker.settings.coordinator import (
@@ -112,7 +112,7 @@ def upgrade_records(group: ClassicGroup, world: World) -> tuple[LogRecord, ...]:
         raise _refused(group, "a member's bytes are malformed") from malformed
     except _HasUserData:
         raise _refused(group, "its assignor keeps data of its own with the members") from None
-    scratch = State(group_id, world)
+    scratch = ConsumerGroupState(group_id, world)
     names = {name for member, _ in members for name in member.profile.topic_names}
     metadata_hash = scratch.volatile.hashes.of(names, world.cluster)
     return (
