@@ -1,6 +1,7 @@
 """A whole worker: stores, membership, herder and REST API, created and closed in order.
 
-Standalone: configs and statuses are in memory, offsets in a file of the state directory.
+Standalone: configs and statuses are in memory, offsets in a file of the state directory, or with
+exactly-once sources in a topic.
 Distributed: all three are in compacted topics. The code above these stores is the same.
 """
 
@@ -25,16 +26,29 @@ from moldau.connect.rest.overview import Overview
 from moldau.connect.storage.file import FileLog
 from moldau.connect.storage.log import KeyedLog, MemoryLog
 from moldau.connect.storage.shell import TopicLog, TopicSpec
+from moldau.connect.storage.standalone import (
+    OFFSETS_FILE,
+    TOPIC_SETTING,
+    CountedConfigs,
+    MovedOffsets,
+    offsets_topic,
+)
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.settings import client_settings
-from moldau.connect.worker.settings import complete, internal_topics, unknown_settings
+from moldau.connect.worker.exactly_once import is_exactly_once
+from moldau.connect.worker.settings import (
+    DISTRIBUTED,
+    complete,
+    internal_topics,
+    offset_topic,
+    unknown_settings,
+)
 from moldau.errors import ConfigError
 from moldau.logging import Loggers
 from moldau.plugins.layers import platform_version
 from moldau.runtime import Runtime
 from moldau.runtime.http_server import HttpServer
 
-OFFSETS_FILE: Final = "offsets.json"
 ID_FILE: Final = "worker-id"
 PORT_MAX: Final = 65_535
 _REST: Final = ("the REST API", "choose another --listen")
@@ -110,6 +124,7 @@ class ConnectWorker:
         version = platform_version()
         forwarding = Forwarding()
         self.herder.send_tasks = forwarding.send_tasks
+        self.herder.fencing.ask_leader = forwarding.fence
         api = Api(self.operations, lambda: self._cluster_id, version, forwarding)
         routes = [
             *api.routes(),
@@ -160,15 +175,24 @@ class ConnectWorker:
 
     def _stores(self) -> tuple[ConfigStore, StatusStore, OffsetStore]:
         if self._place.state is not None:
-            path = f"{self._place.state.rstrip('/')}/{OFFSETS_FILE}"
-            offsets: KeyedLog = FileLog(self._runtime, path)
-            return ConfigStore(MemoryLog()), StatusStore(MemoryLog()), OffsetStore(offsets)
+            return self._standalone_stores(self._place.state.rstrip("/"))
         topics = internal_topics(self.settings)
         return (
             ConfigStore(self._topic(topics.config)),
             StatusStore(self._topic(topics.status)),
             OffsetStore(self._topic(topics.offset)),
         )
+
+    def _standalone_stores(self, state: str) -> tuple[ConfigStore, StatusStore, OffsetStore]:
+        is_exact = is_exactly_once(self.settings)
+        topic = offsets_topic(self._runtime, state, self.settings, is_exactly_once=is_exact)
+        offsets: KeyedLog = FileLog(self._runtime, f"{state}/{OFFSETS_FILE}")
+        if topic is not None:
+            self.settings[TOPIC_SETTING] = topic
+            spec = offset_topic({**DISTRIBUTED, **self.settings})
+            offsets = MovedOffsets(self._runtime, state, self._topic(spec))
+        configs = CountedConfigs(self._runtime, state) if is_exact else MemoryLog()
+        return ConfigStore(configs), StatusStore(MemoryLog()), OffsetStore(offsets)
 
     def _topic(self, spec: TopicSpec) -> TopicLog:
         log = self._loggers.get("moldau.connect.storage").bind(topic=spec.name)

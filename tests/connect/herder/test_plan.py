@@ -5,7 +5,15 @@ from __future__ import annotations
 import json
 
 from moldau.connect.herder import plan
-from moldau.connect.herder.plan import Assignment, ConnectorRun, Kind, Step, TaskRun
+from moldau.connect.herder.plan import (
+    Assignment,
+    ConnectorRun,
+    Fence,
+    Kind,
+    Step,
+    TaskRun,
+    fence_due,
+)
 from moldau.connect.storage.configs import ConfigImage
 from moldau.connect.storage.keys import TargetState, TaskId
 
@@ -112,3 +120,61 @@ def test_a_restart_of_failed_tasks_leaves_the_others() -> None:
 
 def test_target_states_are_those_of_kafka_connect() -> None:
     assert [state.value for state in TargetState] == ["STARTED", "PAUSED", "STOPPED"]
+
+
+def generations(of: ConfigImage, *, are_fenced: bool) -> list[int]:
+    runs = plan.wanted(of, plan.assigned_alone(of), lambda config: are_fenced)
+    return [run.generation for run in runs.values() if isinstance(run, TaskRun)]
+
+
+def test_one_changed_task_restarts_all_if_the_start_fences_the_others() -> None:
+    of = image()
+    before = plan.wanted(of, plan.assigned_alone(of), lambda config: True)
+    of.apply(b"task-a-0", b'{"properties":{"n":"0"}}')
+    of.apply(b"task-a-1", b'{"properties":{"n":"changed"}}')
+    of.apply(b"commit-a", b'{"tasks":2}')
+    after = plan.wanted(of, plan.assigned_alone(of), lambda config: True)
+
+    assert [step.what for step in plan.steps(after, before) if step.kind is Kind.STOP_TASK] == [
+        A0,
+        A1,
+    ]
+    assert generations(of, are_fenced=False) == [0, 0]
+
+
+def fence(of: ConfigImage) -> Fence | None:
+    entry = of.get("a")
+    assert entry is not None
+    return fence_due(entry)
+
+
+def committed(of: ConfigImage, count: int) -> None:
+    for number in range(count):
+        of.apply(f"task-a-{number}".encode(), b'{"properties":{}}')
+    of.apply(b"commit-a", json.dumps({"tasks": count}).encode())
+
+
+def test_a_new_commit_of_task_configs_fences_as_many_producers_as_were_recorded() -> None:
+    of = image()
+    assert fence(of) == Fence(0, 2), "no task of an older commit had a producer"
+
+    of.apply(b"tasks-fencing-a", b'{"task-count":2}')
+    assert fence(of) is None
+    committed(of, 1)
+
+    assert fence(of) == Fence(2, 1)
+    of.apply(b"tasks-fencing-a", b'{"task-count":1}')
+    committed(of, 1)
+    assert fence(of) == Fence(0, 1), "a single task is fenced by its successor"
+    committed(of, 3)
+    assert fence(of) == Fence(1, 3)
+
+
+def test_a_connector_that_is_deleted_and_created_again_fences_its_old_tasks() -> None:
+    of = image()
+    of.apply(b"tasks-fencing-a", b'{"task-count":2}')
+    of.apply(b"connector-a", None)
+    of.apply(b"connector-a", b'{"properties":{"name":"a"}}')
+    committed(of, 1)
+
+    assert fence(of) == Fence(2, 1)

@@ -42,6 +42,7 @@ def test_settings_of_kafka_connect_and_of_parts_are_known() -> None:
         ("offset.flush.interval.ms", "soon"),
         ("status.storage.partitions", "-3"),
         ("topic.creation.enable", "perhaps"),
+        ("exactly.once.source.support", "perhaps"),
     ],
 )
 def test_a_value_that_no_worker_can_use_is_an_error_that_names_it(name: str, value: str) -> None:
@@ -57,7 +58,6 @@ def of_kafka() -> list[str]:
 
 
 PROMISES = {
-    "exactly.once.source.support": "enabled",
     "inter.worker.key.generation.algorithm": "HmacMD5",
     "inter.worker.signature.algorithm": "HmacMD5",
     "inter.worker.verification.algorithms": "HmacMD5,HmacSHA1",

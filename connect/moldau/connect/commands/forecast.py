@@ -51,7 +51,7 @@ def forecast(name: str, config: Mapping[str, str], worker: Mapping[str, str]) ->
     own = [_own(task, config, props) for task in tasks]
     found["tasks"] = [without(_task(number, task), secrets) for number, task in enumerate(own)]
     found.update(_flow(name, connector, config))
-    found["guarantee"] = guarantee_of(config)
+    found["guarantee"] = guarantee_of(config, worker)
     return found
 
 

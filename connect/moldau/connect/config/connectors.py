@@ -267,7 +267,7 @@ class SourceConfig(ConnectorConfig):
     )  # fmt: skip
     offsets_topic: str | None = key(
         "offsets.storage.topic", None, min_length=1,
-        doc="A topic for the offsets of this connector, instead of the worker's.",
+        doc="Where the offsets of this connector are: only the worker's own topic is possible.",
         importance="low", group=OFFSETS, width="long", display="Offsets topic",
     )  # fmt: skip
 

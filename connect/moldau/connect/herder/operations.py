@@ -28,15 +28,15 @@ from moldau.connect.storage.statuses import State, Status
 from moldau.connect.task.clients import refused_overrides, wrong_overrides
 from moldau.connect.task.diagnosis import without
 from moldau.connect.transforms.python import allowed_modules
-from moldau.connect.worker.guarantee import EXACTLY_ONCE, guarantee_of
+from moldau.connect.worker.guarantee import guarantee_of
 from moldau.connect.worker.plugins import catalogue, connector_class, resolved
+from moldau.connect.worker.promises import promise_problems, unused_boundaries
 from moldau.connect.worker.secrets import hidden, masked, secret_values, unmasked
 from moldau.errors import ConfigError, MoldauError
 
 Json = dict[str, Any]
 
 RESTARTABLE: Final = (State.FAILED,)
-EXACTLY_ONCE_SETTING: Final = "exactly.once.support"
 
 
 class Operations:
@@ -105,7 +105,7 @@ class Operations:
                 {"id": task.task, **state_json(known[task])} for task in tasks if task in known
             ],
             "type": type_of(config),
-            "guarantee": guarantee_of(config),
+            "guarantee": guarantee_of(config, self.herder.settings),
         }
 
     def task_status(self, name: str, number: int) -> Json:
@@ -204,6 +204,11 @@ class Operations:
                 for each in configs]  # fmt: skip
         await self.herder.configs.put_tasks(name, kept)
 
+    async def fence(self, name: str) -> None:
+        """Fence the older tasks of a source connector, for a worker that starts a task of it."""
+        await self.check_leader()
+        await self.herder.fencing.fence(name)
+
     async def delete(self, name: str) -> None:
         """Delete a connector and its tasks. Stored offsets of a source stay, as in Kafka."""
         await self.check_leader()
@@ -231,6 +236,7 @@ class Operations:
                     "likely because a rebalance was underway."
                 )
             raise NotLeader(url)
+        await self.herder.claim.take()
 
     # Restarts
 
@@ -290,14 +296,9 @@ def validated(
         infos.add_error(name, reason)
     for name, reason in wrong_overrides(props).items():
         infos.add_error(name, reason)
-    if props.get(EXACTLY_ONCE_SETTING, "").strip().lower() == "required":
-        promise = guarantee_of(props)
-        if not promise.startswith(EXACTLY_ONCE):
-            infos.add_error(
-                EXACTLY_ONCE_SETTING,
-                f"the connector cannot promise exactly-once with this config, but {promise} -> "
-                "leave the setting out, or take a connector and a config that do",
-            )
+    for problem in promise_problems(props, worker):
+        infos.add_error(problem.key, problem.text)
+    infos.warnings += unused_boundaries(props, worker)
     for info in infos.configs:
         if given.get(info.name) != props.get(info.name):
             info.value = given[info.name]

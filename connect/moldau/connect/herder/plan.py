@@ -7,12 +7,12 @@ so that a task never runs twice, and no task of an old config runs beside one of
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TypeAlias
 
-from moldau.connect.storage.configs import ConfigImage
+from moldau.connect.storage.configs import ConfigImage, ConnectorEntry
 from moldau.connect.storage.keys import TargetState, TaskId
 
 
@@ -31,10 +31,13 @@ class TaskRun:
     connector_config: Mapping[str, str]
     config: Mapping[str, str]
     target: TargetState
+    generation: int = 0
+    """The commit of its task configs, if the start of a newer task fences the older ones."""
 
     def is_same_work(self, other: TaskRun) -> bool:
         """Whether both have the same configs. A different target alone needs no restart."""
-        return (self.connector_config, self.config) == (other.connector_config, other.config)
+        mine = self.connector_config, self.config, self.generation
+        return mine == (other.connector_config, other.config, other.generation)
 
 
 Runs: TypeAlias = "Mapping[str | TaskId, ConnectorRun | TaskRun]"
@@ -75,8 +78,17 @@ def assigned_alone(image: ConfigImage) -> Assignment:
     return Assignment(frozenset(names), tasks)
 
 
-def wanted(image: ConfigImage, mine: Assignment) -> dict[str | TaskId, ConnectorRun | TaskRun]:
-    """Return what should run on this worker. A stopped connector has no instance and no tasks."""
+def _never(config: Mapping[str, str]) -> bool:
+    return False
+
+
+def wanted(
+    image: ConfigImage, mine: Assignment, is_fenced: Callable[[Mapping[str, str]], bool] = _never
+) -> dict[str | TaskId, ConnectorRun | TaskRun]:
+    """Return what should run on this worker. A stopped connector has no instance and no tasks.
+
+    Of a connector that `is_fenced` all tasks have to start again when one of them has changed.
+    """
     found: dict[str | TaskId, ConnectorRun | TaskRun] = {}
     for name in sorted(mine.connectors):
         entry = image.get(name)
@@ -88,7 +100,8 @@ def wanted(image: ConfigImage, mine: Assignment) -> dict[str | TaskId, Connector
             continue
         if task in image.tasks(task.connector):
             applied = entry.applied if entry.applied is not None else entry.config
-            found[task] = TaskRun(applied, entry.tasks[task.task], entry.target)
+            generation = entry.commits if is_fenced(applied) else 0
+            found[task] = TaskRun(applied, entry.tasks[task.task], entry.target, generation)
     return found
 
 
@@ -130,3 +143,23 @@ def restarted_tasks(
     """Return the tasks that a restart request includes (KIP-745)."""
     tasks = image.tasks(connector)
     return [task for task in tasks if not only_failed or task in failed]
+
+
+@dataclass(frozen=True, slots=True)
+class Fence:
+    """Fence the producers of the tasks below `producers`, then record that there are `tasks`."""
+
+    producers: int
+    tasks: int
+
+
+def fence_due(entry: ConnectorEntry) -> Fence | None:
+    """Return what has to be fenced before a task of this connector may start; None for nothing.
+
+    A single task is fenced by its successor, which has the same transactional id.
+    """
+    if not entry.is_unfenced:
+        return None
+    before = entry.fenced_tasks or 0
+    is_single = before == 1 and entry.task_count == 1
+    return Fence(0 if is_single else before, entry.task_count)

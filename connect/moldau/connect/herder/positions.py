@@ -98,6 +98,8 @@ class Positions:
         self, name: str, config: Mapping[str, str], pairs: list[Pair] | None
     ) -> bool:
         store = self._herder.offsets
+        if self._herder.fencing.applies(config):
+            await self._herder.fencing.fence(name)  # a task that still runs must not write later
         await store.log.read_to_end()
         if pairs is None:
             pairs = [(partition, None) for partition, _ in store.image.all(name)]

@@ -19,6 +19,7 @@ from typing import Any, Final
 from moldau.connect.api import Connector
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.herder import plan
+from moldau.connect.herder.fencing import Claim, Fencing
 from moldau.connect.herder.membership import Membership
 from moldau.connect.herder.plan import Assignment, ConnectorRun, Kind, Step, TaskRun
 from moldau.connect.herder.restarts import RestartHistory
@@ -90,6 +91,8 @@ class Herder:
         self._publishing: dict[str, asyncio.Task[None]] = {}
         self._versions: dict[str, str | None] = {}
         self.removals = Removals(self)
+        self.fencing = Fencing(self)
+        self.claim = Claim(runtime.clock, settings, membership, self.configs.log)
         self._preparing: asyncio.Task[None] | None = None
         self.is_ready = False
         self.has_read = False
@@ -219,9 +222,10 @@ class Herder:
 
     async def _reconcile(self) -> None:
         image = self.configs.image
+        await self.claim.take()
         await self._renew_session_key()
         await self._reload_outdated()
-        wanted = plan.wanted(image, self.membership.assignment(image))
+        wanted = plan.wanted(image, self.membership.assignment(image), self.fencing.applies)
         self._take_restart_requests(wanted)
         self._take_due_restarts()
         again = {what for what in self._restarts if what in self._running and what in wanted}
@@ -386,7 +390,7 @@ class Herder:
             if step.kind is Kind.CHANGE_TASK and self.worker.is_running(what):
                 self.worker.change_task(what, is_paused=is_paused)
             elif not self.worker.is_running(what):
-                spec = self.worker.spec(what, run.connector_config, run.config, is_paused=is_paused)
+                spec = self.worker.spec(what, run, is_paused=is_paused)
                 await self.worker.start_task(spec)
         else:
             assert isinstance(run, ConnectorRun)
@@ -443,6 +447,7 @@ class Herder:
             await asyncio.sleep(RETRY_S)
         entry = self.configs.image.get(name)
         if entry is not None and entry.target is not TargetState.STOPPED:
+            await self.claim.take()
             await self.configs.put_tasks(name, configs)
 
     # Reports of connectors and tasks
@@ -522,6 +527,12 @@ class Herder:
         match message["what"]:
             case "offsets.read":
                 return await self.offsets.read(task.connector, message["partitions"])
+            case "offsets.keys":
+                return self.offsets.keys(task.connector, message["partitions"])
+            case "tasks.fence":
+                return await self.fencing.before_start(task.connector)
+            case "tasks.verify":
+                return await self.fencing.verify(task, message["generation"])
             case "offsets.write":
                 if task not in self._running:
                     raise ConnectError("the task is not this worker's any more", task=str(task))

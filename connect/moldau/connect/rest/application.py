@@ -108,6 +108,7 @@ class Api:
             ("GET", f"{one}/status", self.status),
             ("GET", f"{one}/tasks", self.tasks),
             ("POST", f"{one}/tasks", self.take_tasks),
+            ("PUT", f"{one}/fence", self.fence),
             ("GET", one + "/tasks/{task}/status", self.task_status),
             ("POST", one + "/tasks/{task}/restart", self.restart_task),
             ("POST", f"{one}/restart", self.restart),
@@ -235,6 +236,13 @@ class Api:
         if not isinstance(configs, list):
             raise BadRequest("the body must be a list of task configs")
         await self.operations.take_tasks(_name(request), [config_of(each) for each in configs])
+        return empty(200)
+
+    async def fence(self, request: Request) -> Response:
+        """Fence the older tasks of a connector for the worker that starts one. Internal request."""
+        body, headers = await request.body(), request.headers
+        self.operations.check_signature(body, headers.get(SIGNATURE), headers.get(ALGORITHM))
+        await self.operations.fence(_name(request))
         return empty(200)
 
     async def task_status(self, request: Request) -> Response:

@@ -36,20 +36,32 @@ class Forwarding:
         self, url: str, key: SessionKey, name: str, configs: list[dict[str, str]]
     ) -> None:
         """Send task configs of a local connector to the leader. Raise ConnectError on failure."""
-        body = orjson.dumps(configs)
-        path = f"{url.rstrip('/')}/connectors/{quote(name, safe='')}/tasks"
+        await self._ask_leader(url, key, ("POST", name, "tasks"), orjson.dumps(configs))
+
+    async def fence(self, url: str, key: SessionKey, name: str) -> None:
+        """Have the leader fence the older tasks of a connector. Raise ConnectError on failure."""
+        await self._ask_leader(url, key, ("PUT", name, "fence"), b"")
+
+    async def _ask_leader(
+        self, url: str, key: SessionKey, what: tuple[str, str, str], body: bytes
+    ) -> None:
+        method, name, part = what
+        path = f"{url.rstrip('/')}/connectors/{quote(name, safe='')}/{part}"
         headers = {**sign(key, body), "Content-Type": "application/json"}
         try:
             async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
-                found = await client.post(
-                    path, params={"forward": "false"}, content=body, headers=headers
+                found = await client.request(
+                    method, path, params={"forward": "false"}, content=body, headers=headers
                 )
         except httpx.HTTPError as error:
             raise ConnectError(
                 "the leader cannot be reached", leader=url, error=str(error)
             ) from error
         if found.status_code >= httpx.codes.BAD_REQUEST:
-            raise ConnectError("the leader refused task configs", leader=url, answer=found.text)
+            raise ConnectError(
+                "the leader refused a request of this worker",
+                leader=url, request=part, answer=found.text,
+            )  # fmt: skip
 
     async def forward(self, request: Request, leader_url: str) -> Response:
         """Return the leader's answer. Reject a request that was forwarded already: two workers that

@@ -33,6 +33,7 @@ _SUMMARIES: Final = {
     "patch_config": "Change some settings of a connector; null removes one (KIP-477)",
     "status": "The state of a connector and its tasks",
     "take_tasks": "Internal: a worker gives the leader task configs, signed (KIP-507)",
+    "fence": "Internal: a worker has the leader fence older tasks, signed (KIP-618)",
     "tasks": "The configs of a connector's tasks",
     "task_status": "The state of one task",
     "restart_task": "Restart one task",

@@ -86,7 +86,7 @@ class Overview:
             found[name] = {
                 "type": type_of(props),
                 **_part(status["connector"], details.get(name, _UNSEEN)),
-                "guarantee": guarantee_of(props),
+                "guarantee": guarantee_of(props, self._herder.settings),
                 "tasks": [
                     {"id": task["id"], **_part(task, details.get(f"{name}/{task['id']}", _UNSEEN))}
                     for task in status["tasks"]

@@ -39,7 +39,9 @@ class ConnectorEntry:
     deferred: dict[int, dict[str, str]] = field(default_factory=dict)
     commits: int = 0
     fenced_tasks: int | None = None
-    """The number of tasks whose producers were fenced last (exactly-once sources)."""
+    """The number of tasks that may have producers, as the last fencing has recorded it."""
+    is_unfenced: bool = False
+    """Whether task configs were committed after the last fencing (exactly-once sources)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +120,9 @@ class ConfigImage:
                 self._on_restart(about.name, value)
             case Key.TASK_COUNT:
                 count = None if value is None else value.get("task-count")
-                self._entry(about.name).fenced_tasks = count if isinstance(count, int) else None
+                entry = self._entry(about.name)
+                entry.fenced_tasks = count if isinstance(count, int) else None
+                entry.is_unfenced = False
             case Key.SESSION_KEY if value is not None:
                 self._on_session_key(value)
             case Key.LOGGER if value is not None:
@@ -132,8 +136,10 @@ class ConfigImage:
     def _on_connector(self, name: str, value: Json | None) -> None:
         if value is None:
             old = self._entries.pop(name, None)
-            if old is not None and old.fenced_tasks is not None:
-                self._entry(name).fenced_tasks = old.fenced_tasks
+            if old is not None:  # its tasks may still run, also if it is created again
+                entry = self._entry(name)
+                entry.fenced_tasks, entry.commits = old.fenced_tasks, old.commits
+                entry.is_unfenced = old.is_unfenced
             return
         found = _properties(value)
         if found is not None:
@@ -151,6 +157,7 @@ class ConfigImage:
             entry.is_inconsistent = False
             entry.applied = None if entry.config is None else dict(entry.config)
             entry.commits += 1
+            entry.is_unfenced = True
         entry.deferred = {}
         entry.task_count = count
 

@@ -55,6 +55,11 @@ class FileLog(KeyedLog):
         """Do nothing: the file is complete after each append."""
 
 
+def entries_of(path: str, text: str) -> list[Entry]:
+    """Return the content of such a file. Raise StateDamaged."""
+    return [(key.encode(), value.encode()) for key, value in _parse(path, text).items()]
+
+
 def _parse(path: str, text: str) -> dict[str, str]:
     try:
         found = json.loads(text)

@@ -33,6 +33,19 @@ class KeyedLog(ABC):
     async def append(self, entries: Sequence[Entry]) -> None:
         """Append these entries, in this order."""
 
+    @property
+    def is_claimed(self) -> bool:
+        """Whether `append_as_leader` is possible."""
+        return True
+
+    async def claim(self) -> None:
+        """Fence the writes of earlier leaders."""
+        return
+
+    async def append_as_leader(self, entries: Sequence[Entry]) -> None:
+        """Append these entries, unless another worker has claimed the log meanwhile."""
+        await self.append(entries)
+
     @abstractmethod
     async def read_to_end(self) -> None:
         """Read all records that other workers appended before this call."""

@@ -2,7 +2,8 @@
 
 Invariants: the topic is created with Kafka Connect's settings if it does not exist, and rejected if
 it exists without compaction, which would lose configs and offsets. All partitions are read from
-their start; records of one key are in one partition, so the last one read is the valid one.
+their start; records of one key are in one partition, so the last one read is the valid one. Only
+committed records are read; with transactions, `read_to_end` waits for those that are open.
 """
 
 from __future__ import annotations
@@ -12,9 +13,10 @@ from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
-from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
+from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer, Sent, TopicPartition
 from moldau.client.admin.configs import Resource, ResourceType
 from moldau.client.consumer.offsets import LATEST
+from moldau.connect.storage.leader import LeaderWrites
 from moldau.connect.storage.log import Entry, KeyedLog, OnRecord
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
@@ -23,6 +25,8 @@ from moldau.runtime import Runtime
 
 _POLL_S = 5.0
 _PATIENCE_S = 60.0
+_TRANSACTIONS_S = 90.0
+"""How long to wait if a transaction may be open that the cluster aborts after 60 s."""
 _CLOSE_S = 5.0
 """How long `aclose` waits for a broker that may be gone. Callers of `append` wait longer
 themselves, so only statuses can be pending then."""
@@ -37,6 +41,10 @@ class TopicSpec:
     partitions: int
     replication_factor: int
     configs: Mapping[str, str]
+    has_transactions: bool = False
+    """Whether tasks or leaders write to it in transactions."""
+    leader_id: str | None = None
+    """The transactional id of the leader; None if it writes without transactions."""
 
 
 class TopicLog(KeyedLog):
@@ -58,6 +66,9 @@ class TopicLog(KeyedLog):
         self._consumer = Consumer({**self._settings, **own}, runtime=runtime)
         writes = {"acks": "all", "linger.ms": "0", "delivery.timeout.ms": "120000"}
         self._producer = Producer({**self._settings, **writes}, runtime=runtime)
+        self._leader: LeaderWrites | None = None
+        if topic.leader_id is not None:
+            self._leader = LeaderWrites(runtime, self._settings, topic.leader_id)
         # A connection of its own: on the consumer's an answer waits until a fetch returns records.
         self._admin = Admin(self._settings, runtime=runtime)
         self._partitions: list[TopicPartition] = []
@@ -135,9 +146,25 @@ class TopicLog(KeyedLog):
             await self._producer.send(self._topic.name, value, key=key) for key, value in entries
         ]
         await self._producer.flush()
+        await self._read_back([await each for each in sent])
+
+    @property
+    def is_claimed(self) -> bool:
+        return self._leader is None or self._leader.is_claimed
+
+    async def claim(self) -> None:
+        if self._leader is not None:
+            await self._leader.claim()
+
+    async def append_as_leader(self, entries: Sequence[Entry]) -> None:
+        if self._leader is None:
+            await self.append(entries)
+        else:
+            await self._read_back(await self._leader.write(self._topic.name, entries))
+
+    async def _read_back(self, sent: Sequence[Sent]) -> None:
         ends: dict[TopicPartition, int] = {}
-        for each in sent:
-            done = await each
+        for done in sent:
             ends[TopicPartition(done.topic, done.partition)] = done.offset + 1
         if any(end == 0 for end in ends.values()):  # the broker had it from an earlier attempt
             await self.read_to_end()
@@ -146,11 +173,13 @@ class TopicLog(KeyedLog):
 
     async def read_to_end(self) -> None:
         wanted = dict.fromkeys(self._partitions, LATEST)
-        found = await self._admin.list_offsets(wanted, is_committed=True)
+        is_committed = not self._topic.has_transactions
+        found = await self._admin.list_offsets(wanted, is_committed=is_committed)
         await self._read_to({where: end.offset for where, end in found.items()})
 
     async def _read_to(self, ends: Mapping[TopicPartition, int]) -> None:
-        async with asyncio.timeout(_PATIENCE_S):
+        patience_s = _TRANSACTIONS_S if self._topic.has_transactions else _PATIENCE_S
+        async with asyncio.timeout(patience_s):
             while not all(self._is_read(where, end) for where, end in ends.items()):
                 self._moved.clear()
                 with suppress(TimeoutError):
@@ -167,6 +196,8 @@ class TopicLog(KeyedLog):
             await asyncio.wait([follower])
         await self._admin.aclose()
         await self._consumer.aclose()
+        if self._leader is not None:
+            await self._leader.aclose()
         try:
             await self._producer.aclose(_CLOSE_S)
         except KafkaError as error:

@@ -24,7 +24,8 @@ from moldau.connect.storage.statuses import Status, StatusImage, is_stale
 
 
 class ConfigStore:
-    """The store of configs. Only the leader writes to it, except for restart requests of users."""
+    """The store of configs. Only the leader writes to it, except for restart requests and log
+    levels, which are of no one worker."""
 
     def __init__(self, log: KeyedLog) -> None:
         self.log = log
@@ -38,11 +39,11 @@ class ConfigStore:
         if target is not None:
             entries.append((config_key(Key.TARGET_STATE, name), target_state(target)))
         entries.append((config_key(Key.CONNECTOR, name), properties(config)))
-        await self.log.append(entries)
+        await self.log.append_as_leader(entries)
 
     async def delete_connector(self, name: str) -> None:
         """Delete a connector and its tasks."""
-        await self.log.append(
+        await self.log.append_as_leader(
             [(config_key(Key.CONNECTOR, name), None), (config_key(Key.TARGET_STATE, name), None)]
         )
 
@@ -51,7 +52,7 @@ class ConfigStore:
         entries: list[Entry] = [(config_key(Key.TARGET_STATE, name), target_state(target))]
         if target is TargetState.STOPPED:
             entries.append((config_key(Key.COMMIT, name), dump({"tasks": 0})))
-        await self.log.append(entries)
+        await self.log.append_as_leader(entries)
 
     async def put_tasks(self, name: str, configs: Sequence[Mapping[str, str]]) -> None:
         """Write all task configs of a connector. They take effect with the commit record."""
@@ -60,7 +61,13 @@ class ConfigStore:
             for number, config in enumerate(configs)
         ]
         entries.append((config_key(Key.COMMIT, name), dump({"tasks": len(configs)})))
-        await self.log.append(entries)
+        await self.log.append_as_leader(entries)
+
+    async def put_task_count(self, name: str, count: int) -> None:
+        """Record that older tasks are fenced, and how many tasks may have producers now."""
+        await self.log.append_as_leader(
+            [(config_key(Key.TASK_COUNT, name), dump({"task-count": count}))]
+        )
 
     async def put_restart(self, request: RestartRequest) -> None:
         """Request that every worker restarts what it runs of a connector."""
@@ -74,7 +81,7 @@ class ConfigStore:
     async def put_session_key(self, key: str, algorithm: str, created_ms: int) -> None:
         """Write the key with which workers sign their requests from now on."""
         value = {"key": key, "algorithm": algorithm, "creation-timestamp": created_ms}
-        await self.log.append([(config_key(Key.SESSION_KEY), dump(value))])
+        await self.log.append_as_leader([(config_key(Key.SESSION_KEY), dump(value))])
 
 
 class StatusStore:
@@ -135,6 +142,11 @@ class OffsetStore:
         """Return the newest offset of each partition, in the given order."""
         await self.log.read_to_end()
         return [self.image.of(connector, partition) for partition in partitions]
+
+    def keys(self, connector: str, partitions: Iterable[Partition]) -> list[str]:
+        """Return the keys of these partitions: those in the log, or what they will be."""
+        entries = self.image.entries(connector, [(each, None) for each in partitions])
+        return [key.decode() for key, _ in entries]
 
     async def write(
         self, connector: str, offsets: Iterable[tuple[Partition, Offset | None]]

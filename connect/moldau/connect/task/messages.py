@@ -32,6 +32,8 @@ class TaskSpec:
     environment: dict[str, str] = field(default_factory=dict)
     cluster: str = "standalone"
     """The worker group, or the id of a standalone worker."""
+    generation: int = 0
+    """The commit of task configs that the task belongs to, as its worker counts them."""
 
     @property
     def id(self) -> TaskId:

@@ -4,6 +4,9 @@ Invariants: an offset is stored only when its record and all before it of its so
 acknowledged, skipped on purpose or dropped by a transform; a record that the cluster rejects fails
 the task (or is skipped, if errors are tolerated), so nothing is lost silently. After a crash the
 source continues from the last stored offset: at least once.
+
+With `exactly.once.source.support=enabled` records and their offsets are in one transaction, and a
+record that the cluster rejects always fails the task (see `transactions`).
 """
 
 from __future__ import annotations
@@ -25,6 +28,8 @@ from moldau.connect.task.source_batches import SourceBatches
 from moldau.connect.task.submitted import Offsets, Submitted, SubmittedRecords, merged
 from moldau.connect.task.tolerance import Failure, Skipped, Stage
 from moldau.connect.task.topic_creation import TopicCreation
+from moldau.connect.task.transactions import TaskTransactions, boundaries_of
+from moldau.connect.worker.exactly_once import is_exactly_once
 from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:
@@ -42,10 +47,12 @@ class _Context(SourceTaskContext):
         config: dict[str, str],
         offsets: OffsetStorageReader,
         tell: Callable[[str | None], None],
+        transaction: TransactionContext | None,
     ) -> None:
         self._config = config
         self._offsets = offsets
         self._tell = tell
+        self._transaction = transaction
 
     def tell_waiting(self, cause: str | None) -> None:
         self._tell(cause)
@@ -60,7 +67,7 @@ class _Context(SourceTaskContext):
 
     @property
     def transaction_context(self) -> TransactionContext | None:
-        return None
+        return self._transaction
 
 
 class SourceRunner(TaskRunner):
@@ -69,6 +76,7 @@ class SourceRunner(TaskRunner):
     _parts: Parts
     _task: SourceTask
     _producer: Producer
+    _transactions: TaskTransactions | None = None
 
     def open(self) -> None:
         self._is_started = False
@@ -86,6 +94,25 @@ class SourceRunner(TaskRunner):
         self._grace_ms = whole(worker, "task.shutdown.graceful.timeout.ms", 5_000)
         self._flush_timeout_s = whole(worker, "offset.flush.timeout.ms", 5_000) / 1000
         self._commit_ms = self.now_ms() + self._interval_ms
+        self._open_producer()
+        self._creation = TopicCreation(config, worker, self._parts.client("admin"))
+        if self.link.is_stopping:
+            return
+        task = self._parts.new_task()
+        if not isinstance(task, SourceTask):
+            raise ConnectError("the task class of a source connector must be a SourceTask")
+        self._task = task
+        context = None if self._transactions is None else self._transactions.context
+        self._batches = SourceBatches(
+            self._parts, task, self._producer, sets_boundaries=context is not None
+        )
+        stored = AskedOffsets(self._ask_offsets)
+        self._task.initialize(_Context(config, stored, self.tell_cause, context))
+        self._is_started = True
+        in_order(lambda: self._task.start(self._parts.task_config), "the start of the task")
+
+    def _open_producer(self) -> None:
+        config, worker = self._parts.config, self._parts.worker
         settings: dict[str, object] = {
             "client.id": f"connector-producer-{self.spec.id}",
             "acks": "all",
@@ -93,18 +120,18 @@ class SourceRunner(TaskRunner):
             "max.block.ms": "120000",
             **self._parts.client("producer"),
         }
+        if is_exactly_once(worker):
+            boundaries = boundaries_of(config, worker, self.now_ms())
+            self._transactions = TaskTransactions(
+                self.spec, self.link, boundaries, worker["offset.storage.topic"]
+            )
+            settings = self._transactions.settings(settings)
         self._producer = Producer(settings)
-        self._producer.start()
         self._opened.append(("producer", self._producer))
-        self._creation = TopicCreation(config, worker, self._parts.client("admin"))
-        task = self._parts.new_task()
-        if not isinstance(task, SourceTask):
-            raise ConnectError("the task class of a source connector must be a SourceTask")
-        self._task = task
-        self._batches = SourceBatches(self._parts, task, self._producer)
-        self._task.initialize(_Context(config, AskedOffsets(self._ask_offsets), self.tell_cause))
-        self._is_started = True
-        in_order(lambda: self._task.start(self._parts.task_config), "the start of the task")
+        if self._transactions is None:
+            self._producer.start()
+        else:
+            self._transactions.start(self._producer, self)
 
     def _ask_offsets(self, partitions: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
         found: list[dict[str, Any] | None] = self.link.ask("offsets.read", partitions=partitions)
@@ -122,6 +149,9 @@ class SourceRunner(TaskRunner):
                 if self.link.is_stopping:
                     return  # unsent records are polled again after a restart
                 self._send(record)
+        if records and self._transactions is not None:
+            self._transactions.boundaries.on_poll()
+            self._end_transaction()
         self._commit_if_due()
         if not records:
             self.rest(IDLE_S)
@@ -148,7 +178,14 @@ class SourceRunner(TaskRunner):
         self._note_topic(converted.topic)
         partition = converted.source_partition
         place = None if partition is None else dict(partition)
-        self._batches.send(converted, partial(self._submitted.submit, place, converted.last_offset))
+        if self._transactions is None:
+            submit = partial(self._submitted.submit, place, converted.last_offset)
+            self._batches.send(converted, submit)
+            return True
+        self._transactions.begin()
+        self._batches.send(converted, partial(Submitted, converted.last_offset))
+        self._transactions.boundaries.on_sent(len(converted.values))
+        self._transactions.boundaries.on_offset(place, converted.last_offset)
         return True
 
     def _note_topic(self, topic: str) -> None:
@@ -157,7 +194,20 @@ class SourceRunner(TaskRunner):
             self.link.tell("topics", topics=[topic])
 
     def _send(self, record: SourceRecord) -> None:
-        entry = self._submitted.submit(record.source_partition, record.source_offset)
+        transactions = self._transactions
+        if transactions is None:
+            self._produce(
+                record, self._submitted.submit(record.source_partition, record.source_offset)
+            )
+            return
+        transactions.begin()
+        self._produce(record, Submitted(record.source_offset))
+        transactions.boundaries.on_offset(record.source_partition, record.source_offset)
+        transactions.boundaries.on_record(record)
+        self._end_transaction()
+
+    def _produce(self, record: SourceRecord, entry: Submitted) -> None:
+        """Transform, convert and send a record, or drop it."""
         try:
             made = self._parts.chain.transformed(record, record)
             if made is None:
@@ -183,10 +233,16 @@ class SourceRunner(TaskRunner):
             )
         except KafkaError as error:
             self._refused(error, record, entry)
+        else:
+            if self._transactions is not None:
+                self._transactions.boundaries.on_sent()
 
     def _drop(self, record: SourceRecord, entry: Submitted) -> None:
         entry.acknowledge()
-        self._task.commit_record(record, None)
+        if self._transactions is None:
+            self._task.commit_record(record, None)
+        else:
+            self._delivered.append((record, None))  # told with the commit
 
     def _on_delivery(
         self, record: SourceRecord, entry: Submitted, sent: Sent | None, error: KafkaError | None
@@ -195,13 +251,22 @@ class SourceRunner(TaskRunner):
         if error is None:
             entry.acknowledge()
             self._delivered.append((record, sent))
-        elif self._parts.tolerance.settings.tolerates:
+        elif self._tolerates_loss():
             entry.acknowledge()
             self._delivered.append((record, None))
         elif self._failed is None:
             self._failed = (error, record)
 
+    def _tolerates_loss(self) -> bool:
+        """Whether a record may be lost that the cluster rejects: never in a transaction, unless
+        the task itself aborts it."""
+        if self._transactions is not None:
+            return self._transactions.is_aborting
+        return self._parts.tolerance.settings.tolerates
+
     def _refused(self, error: KafkaError, record: SourceRecord, entry: Submitted) -> None:
+        if self._transactions is not None:
+            raise _rejected(error, record)
         failure = Failure(Stage.KAFKA_PRODUCE, "moldau.client.Producer", error, record)
         try:
             self._parts.tolerance.settle(failure, lambda: None)
@@ -210,12 +275,10 @@ class SourceRunner(TaskRunner):
 
     def _check_delivered(self) -> None:
         """Tell the connector which records are durable. Raise ConnectError for a rejected one."""
-        self._note_delivered()
+        if self._transactions is None:
+            self._note_delivered()
         if self._failed is not None:
-            error, record = self._failed
-            raise ConnectError(
-                "the cluster refused a record", topic=record.topic, error=str(error)
-            ) from error
+            raise _rejected(*self._failed)
 
     def _note_delivered(self) -> None:
         while self._delivered:
@@ -227,8 +290,32 @@ class SourceRunner(TaskRunner):
     # Offsets
 
     def _commit_if_due(self) -> None:
-        if self.now_ms() >= self._commit_ms:
+        if self._transactions is not None:
+            self._transactions.boundaries.on_time(self.now_ms())
+            self._end_transaction()
+        elif self.now_ms() >= self._commit_ms:
             self._commit_offsets()
+
+    def _end_transaction(self) -> None:
+        """Commit or abort, if it is time, then tell the connector what is committed."""
+        transactions = self._transactions
+        assert transactions is not None
+        ready = transactions.boundaries.ready()
+        if not ready:
+            return
+        try:
+            is_committed = transactions.finish(ready)
+        except ConnectError:
+            self._counts["commit_failures"] += 1
+            self._check_delivered()  # both say more if the cluster has rejected a record
+            self._batches.settle()
+            raise
+        if ready.aborts:
+            self._delivered = deque((record, None) for record, _ in self._delivered)
+        self._note_delivered()
+        if is_committed:
+            self._counts["commits"] += 1
+            self._task.commit()
 
     def _commit_offsets(self) -> bool:
         """Store the offsets of durable records. If that fails, keep them for the next time."""
@@ -251,7 +338,11 @@ class SourceRunner(TaskRunner):
 
     def close(self, *, is_clean: bool) -> None:
         if self._is_started:
-            self.guarded("flush", self._flush)
+            if self._transactions is None:
+                self.guarded("flush", self._flush)
+            elif is_clean:
+                self._transactions.boundaries.on_stop()
+                self.guarded("commit", self._end_transaction)
             self.guarded("stop", self._task.stop)
         for what, client in reversed(self._opened):
             self.guarded(f"close {what}", client.close if is_clean else partial(_abort, client))
@@ -271,6 +362,8 @@ class SourceRunner(TaskRunner):
 
     def _active(self) -> int:
         """Return the number of records that are not durable yet."""
+        if self._transactions is not None:
+            return self._transactions.boundaries.sent
         return self._submitted.count + (self._batches.waiting if self._is_started else 0)
 
     def metrics(self) -> dict[str, float]:
@@ -283,6 +376,12 @@ class SourceRunner(TaskRunner):
             "source-offset-commit-failure-total": float(self._counts["commit_failures"]),
             **({} if counts is None else self._parts.error_metrics()),
         }
+
+
+def _rejected(error: KafkaError, record: SourceRecord) -> ConnectError:
+    made = ConnectError("the cluster refused a record", topic=record.topic, error=str(error))
+    made.__cause__ = error
+    return made
 
 
 def _abort(producer: Producer) -> None:

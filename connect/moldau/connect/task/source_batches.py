@@ -57,13 +57,16 @@ class _Sent:
 class SourceBatches:
     """The batches of one task."""
 
-    def __init__(self, parts: Parts, task: SourceTask, producer: Producer) -> None:
+    def __init__(
+        self, parts: Parts, task: SourceTask, producer: Producer, *, sets_boundaries: bool = False
+    ) -> None:
         self._chain = parts.chain
         self._producer = producer
         self._is_possible = (
             not parts.tolerance.settings.tolerates
             and parts.chain.is_plain
             and type(task).commit_record is SourceTask.commit_record
+            and not sets_boundaries
         )
         self._sent: deque[_Sent] = deque()
 

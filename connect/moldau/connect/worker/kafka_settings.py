@@ -79,9 +79,6 @@ class Allowed:
 
 _PINNED: Final = Allowed(("",), "remove it: the installed version of a package is used")
 REFUSED: Final[Mapping[str, Allowed]] = {
-    "exactly.once.source.support": Allowed(
-        ("", "disabled"), "set it to disabled: sources deliver at least once"
-    ),
     "header.converter.plugin.version": _PINNED,
     "inter.worker.key.generation.algorithm": Allowed(
         ("", DEFAULT_ALGORITHM.lower()), f"set it to {DEFAULT_ALGORITHM}"

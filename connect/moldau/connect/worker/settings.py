@@ -8,7 +8,7 @@ one.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from moldau.connect.config.model import Problem
@@ -16,6 +16,12 @@ from moldau.connect.config.warnings import unknown_keys
 from moldau.connect.herder.restarts import RestartPolicy
 from moldau.connect.storage.shell import TopicSpec
 from moldau.connect.task.settings import Config, truth, whole
+from moldau.connect.worker.exactly_once import (
+    is_exactly_once,
+    is_leader_transactional,
+    leader_id,
+    support_of,
+)
 from moldau.connect.worker.kafka_settings import (
     BUILT,
     IGNORED,
@@ -37,6 +43,7 @@ DEFAULTS: Final[Mapping[str, str]] = {
     "task.shutdown.graceful.timeout.ms": "5000",
     "offset.flush.interval.ms": "60000",
     "offset.flush.timeout.ms": "5000",
+    "exactly.once.source.support": "disabled",
     "connector.client.config.override.policy": "All",
     "topic.tracking.enable": "true",
     "topic.tracking.allow.reset": "true",
@@ -92,6 +99,7 @@ def complete(given: Config, *, is_distributed: bool) -> dict[str, str]:
             value=found["task.hosts.max"],
         )
     check_promises(found)
+    support_of(found)
     for name in (each for each in found if each in DEFAULTS or each in DISTRIBUTED):
         if name.endswith(".ms") and whole(found, name, 0) < 0:
             raise ConfigError("must be 0 or more", setting=name, value=found[name])
@@ -136,11 +144,21 @@ class InternalTopics:
 
 def internal_topics(worker: Config) -> InternalTopics:
     """Return the topics of these settings. The config topic has one partition, to keep order."""
+    config = _topic(worker, "config", 1)
+    if is_leader_transactional(worker):
+        leader = leader_id(worker["group.id"])
+        config = replace(config, has_transactions=True, leader_id=leader)
     return InternalTopics(
-        _topic(worker, "config", 1),
-        _topic(worker, "offset", whole(worker, "offset.storage.partitions", 25)),
+        config,
+        offset_topic(worker),
         _topic(worker, "status", whole(worker, "status.storage.partitions", 5)),
     )
+
+
+def offset_topic(worker: Config) -> TopicSpec:
+    """Return the topic of the offsets, which tasks may write to in transactions."""
+    found = _topic(worker, "offset", whole(worker, "offset.storage.partitions", 25))
+    return replace(found, has_transactions=is_exactly_once(worker))
 
 
 def _topic(worker: Config, kind: str, partitions: int) -> TopicSpec:

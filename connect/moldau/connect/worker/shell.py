@@ -15,6 +15,7 @@ from typing import Any, Final, Protocol
 
 from moldau.connect.api import Connector, SinkConnector
 from moldau.connect.errors import ConnectError
+from moldau.connect.herder.plan import TaskRun
 from moldau.connect.herder.restarts import MOVED
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.storage.statuses import State
@@ -175,19 +176,17 @@ class Worker:
 
     # Tasks
 
-    def spec(
-        self, task: TaskId, connector_config: Mapping[str, str], config: Mapping[str, str],
-        *, is_paused: bool,
-    ) -> TaskSpec:  # fmt: skip
+    def spec(self, task: TaskId, run: TaskRun, *, is_paused: bool) -> TaskSpec:
         """Return the TaskSpec for a run of this task."""
         return TaskSpec(
             task.connector,
             task.task,
             self._settings,
-            dict(connector_config),
-            dict(config),
+            dict(run.connector_config),
+            dict(run.config),
             is_paused,
             cluster=self._settings.get("group.id", "standalone"),
+            generation=run.generation,
         )
 
     async def start_task(self, spec: TaskSpec) -> None:

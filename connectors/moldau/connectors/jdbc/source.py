@@ -119,9 +119,13 @@ class JdbcSourceConnector(SourceConnector):
         return connection_problems(config, is_dry_run=True, look=look)
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
-        """Return SUPPORTED except for bulk, which reads all rows again instead of using offsets."""
-        is_bulk = SourceConfig.read(props).mode is Mode.BULK
-        return ExactlyOnceSupport.UNSUPPORTED if is_bulk else ExactlyOnceSupport.SUPPORTED
+        """Return SUPPORTED if each row has a place of its own to continue from. A bulk reads all
+        rows again, and rows of one timestamp are read again if a kill comes between them."""
+        has_places = SourceConfig.read(props).mode in (
+            Mode.INCREMENTING,
+            Mode.TIMESTAMP_INCREMENTING,
+        )
+        return ExactlyOnceSupport.SUPPORTED if has_places else ExactlyOnceSupport.UNSUPPORTED
 
     def alter_offsets(
         self, props: Mapping[str, str], offsets: list[tuple[dict[str, Any], dict[str, Any] | None]]

@@ -1,0 +1,153 @@
+"""Decides where the transactions of a source task end, and which offsets are in them. No IO.
+
+`poll`: after each poll that had records. `interval`: after a time, also while nothing is polled or
+the task is paused. `connector`: where the task says, by its `TransactionContext`, after a record or
+after the poll (KIP-618).
+
+Invariants: the offsets of a transaction are those of the last record of each source partition that
+was sent or dropped in it, or since the last commit; an abort that the connector wants drops the
+records and keeps their offsets, so that they are not read again; an unfinished transaction of a
+connector that sets the boundaries is aborted at the end, offsets and all.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import Any
+
+from moldau.connect.api import SourceRecord
+from moldau.connect.api.task import TransactionContext
+from moldau.connect.errors import ConnectError
+from moldau.connect.storage.keys import canonical
+from moldau.connect.task.submitted import Offsets
+
+
+class Boundary(Enum):
+    """The values of `transaction.boundary`."""
+
+    POLL = "poll"
+    INTERVAL = "interval"
+    CONNECTOR = "connector"
+
+
+class End(Enum):
+    """How a transaction ends."""
+
+    COMMIT = "commit"
+    ABORT = "abort"
+
+
+@dataclass(frozen=True, slots=True)
+class Ready:
+    """What the shell must do now, in this order: abort, then write the offsets and commit."""
+
+    aborts: bool = False
+    commits: bool = False
+    offsets: Offsets = field(default_factory=list)
+
+    def __bool__(self) -> bool:
+        return self.aborts or self.commits
+
+
+class Wishes(TransactionContext):
+    """The transaction context of a task: where it wants its transactions to end."""
+
+    def __init__(self) -> None:
+        self._after_poll: End | None = None
+        self._after_records: dict[int, tuple[SourceRecord, End]] = {}
+
+    def commit_transaction(self, record: SourceRecord | None = None) -> None:
+        self._note(record, End.COMMIT)
+
+    def abort_transaction(self, record: SourceRecord | None = None) -> None:
+        self._note(record, End.ABORT)
+
+    def _note(self, record: SourceRecord | None, end: End) -> None:
+        known = self._after_poll
+        if record is not None:
+            known = self._after_records.get(id(record), (record, None))[1]
+        if known not in (None, end):
+            raise ConnectError(
+                "the task wants to commit and to abort the same transaction -> correct the "
+                "connector",
+                after="a poll" if record is None else "a record",
+            )
+        if record is None:
+            self._after_poll = end
+        else:
+            self._after_records[id(record)] = (record, end)
+
+    def after_record(self, record: SourceRecord) -> End | None:
+        """Return, once, what the task wants after this record."""
+        return self._after_records.pop(id(record), (record, None))[1]
+
+    def after_poll(self) -> End | None:
+        """Return, once, what the task wants after the poll."""
+        end, self._after_poll = self._after_poll, None
+        return end
+
+
+class Boundaries:
+    """The transactions of one task. After each event the shell does what `ready` returns."""
+
+    def __init__(self, boundary: Boundary, interval_ms: int, now_ms: int) -> None:
+        self.boundary = boundary
+        self.wishes = Wishes() if boundary is Boundary.CONNECTOR else None
+        self.interval_ms = interval_ms
+        self._began_ms = now_ms
+        self._offsets: dict[bytes, tuple[dict[str, Any], dict[str, Any]]] = {}
+        self._end: End | None = None
+        self.sent = 0
+        """The number of records in the open transaction."""
+
+    def on_sent(self, count: int = 1) -> None:
+        """Records were sent in the transaction."""
+        self.sent += count
+
+    def on_offset(
+        self, partition: Mapping[str, Any] | None, offset: Mapping[str, Any] | None
+    ) -> None:
+        """All records of the source partition up to this offset were sent or dropped."""
+        if partition is not None and offset is not None:
+            self._offsets[canonical(dict(partition))] = (dict(partition), dict(offset))
+
+    def on_record(self, record: SourceRecord) -> None:
+        """A single record was sent or dropped."""
+        if self.wishes is not None:
+            self._end = self.wishes.after_record(record)
+
+    def on_poll(self) -> None:
+        """All records of a poll were sent or dropped."""
+        if self.boundary is Boundary.POLL:
+            self._end = End.COMMIT
+        elif self.wishes is not None:
+            self._end = self.wishes.after_poll()
+
+    def on_time(self, now_ms: int) -> None:
+        """Some time has passed."""
+        if self.boundary is Boundary.INTERVAL and now_ms - self._began_ms >= self.interval_ms:
+            self._began_ms = now_ms
+            self._end = End.COMMIT
+
+    def on_stop(self) -> None:
+        """The task ends in order: nothing more is polled."""
+        if self.wishes is None:
+            self._end = End.COMMIT
+        else:
+            self._end = self.wishes.after_poll()
+            if self._end is None:
+                self._end = End.ABORT
+                self._offsets.clear()
+
+    def ready(self) -> Ready:
+        """Return, once, what has to be done. What was sent before belongs to the past then."""
+        end, self._end = self._end, None
+        if end is None:
+            return Ready()
+        offsets, self._offsets = list(self._offsets.values()), {}
+        sent, self.sent = self.sent, 0
+        if end is End.ABORT:
+            return Ready(sent > 0, bool(offsets), offsets)
+        return Ready(False, bool(sent or offsets), offsets)

@@ -1,0 +1,133 @@
+"""The transactions of a source task: its producer, and its offsets beside its records (KIP-618).
+
+Sequence of a start: (1) the worker has the producers of the older tasks fenced; (2) the producer
+begins, which fences an older run of this very task and ends its open transaction; (3) the worker
+verifies that the task is still its own, and of the newest generation; (4) only now the offsets are
+read. `Boundaries` decides where transactions end; this module acts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol
+
+from moldau.client.sync import Producer
+from moldau.connect.api.task import TransactionContext
+from moldau.connect.errors import ConnectError
+from moldau.connect.storage.keys import canonical, dump
+from moldau.connect.task.boundaries import Boundaries, Boundary, Ready
+from moldau.connect.task.link import Link
+from moldau.connect.task.messages import TaskSpec
+from moldau.connect.task.settings import whole
+from moldau.connect.worker.exactly_once import transactional_id
+from moldau.errors.codes import KafkaError
+
+TIMEOUT_MS: Final = 60_000
+RETRY_MS: Final = 500
+_WAITS: Final = (
+    "the leader of the workers has not fenced the producers of older tasks yet -> see the worker's "
+    "log if this lasts"
+)
+
+
+def boundaries_of(config: Mapping[str, str], worker: Mapping[str, str], now_ms: int) -> Boundaries:
+    """Return the boundaries that a connector's config asks for."""
+    flush_ms = whole(worker, "offset.flush.interval.ms", 60_000)
+    interval_ms = whole(config, "transaction.boundary.interval.ms", flush_ms)
+    name = config.get("transaction.boundary", "").strip().lower() or Boundary.POLL.value
+    return Boundaries(Boundary(name), interval_ms, now_ms)
+
+
+class Waits(Protocol):
+    """The runner of the task, which waits and obeys the worker meanwhile."""
+
+    def wait_ms(self, ms: int) -> bool: ...
+
+    def tell_cause(self, cause: str | None) -> None: ...
+
+
+class TaskTransactions:
+    """The transactions of one task. It belongs to the task's thread."""
+
+    def __init__(self, spec: TaskSpec, link: Link, boundaries: Boundaries, topic: str) -> None:
+        self._spec = spec
+        self._link = link
+        self._topic = topic
+        self._keys: dict[bytes, bytes] = {}
+        self._producer: Producer
+        self._is_open = False
+        self.boundaries = boundaries
+        self.is_aborting = False
+        """Whether records fail because the task wants that."""
+
+    @property
+    def context(self) -> TransactionContext | None:
+        """The transaction context of the task."""
+        return self.boundaries.wishes
+
+    def settings(self, given: Mapping[str, object]) -> dict[str, object]:
+        """Return the settings of the producer. A transaction may be open for its interval."""
+        spec, timeout_ms = self._spec, TIMEOUT_MS
+        if self.boundaries.boundary is Boundary.INTERVAL:
+            timeout_ms += self.boundaries.interval_ms
+        return {
+            "transaction.timeout.ms": str(timeout_ms),
+            **given,
+            "acks": "all",
+            "enable.idempotence": "true",
+            "transactional.id": transactional_id(spec.cluster, spec.connector, spec.task),
+        }
+
+    def start(self, producer: Producer, waits: Waits) -> None:
+        """Fence what ran before. On return no older run of a task can write any more. Raise
+        ConnectError if this run is itself an older one."""
+        while not self._link.ask("tasks.fence"):
+            waits.tell_cause(_WAITS)
+            if not waits.wait_ms(RETRY_MS):
+                return
+        waits.tell_cause(None)
+        self._producer = producer
+        producer.start()
+        self.begin()
+        self._link.ask("tasks.verify", generation=self._spec.generation)
+
+    def begin(self) -> None:
+        """Begin a transaction, unless one is open."""
+        if not self._is_open:
+            self._producer.begin_transaction()
+            self._is_open = True
+
+    def finish(self, ready: Ready) -> bool:
+        """Do what the boundaries want. Return True if something was committed. Raise ConnectError
+        if the transaction was aborted by the cluster."""
+        try:
+            if ready.aborts:
+                self.abort()
+            if not ready.commits:
+                return False
+            self.begin()
+            for partition, offset in ready.offsets:
+                self._producer.send(self._topic, dump(offset), key=self._key(partition))
+            self._producer.commit_transaction()
+        except KafkaError as error:
+            raise ConnectError(
+                "the transaction of the task was not committed -> nothing is lost: the task reads "
+                "again from the last commit when it is restarted",
+                error=str(error),
+            ) from error
+        self._is_open = False
+        return True
+
+    def abort(self) -> None:
+        """Abort the open transaction."""
+        self.is_aborting = True
+        self._producer.abort_transaction()
+        self.is_aborting = self._is_open = False
+
+    def _key(self, partition: dict[str, Any]) -> bytes:
+        """Return the key of a source partition: the bytes that are in the topic, if there are."""
+        which = canonical(partition)
+        if which not in self._keys:
+            (found,) = self._link.ask("offsets.keys", partitions=[partition])
+            self._keys[which] = str(found).encode()
+        return self._keys[which]
