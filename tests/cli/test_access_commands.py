@@ -138,3 +138,25 @@ def test_quotas_are_set_listed_and_removed(shell: Shell) -> None:
         assert said in done.err
     shell.good("quota", "remove", *both, "producer_byte_rate", "consumer_byte_rate")
     assert shell.good("quota", "list", "--json").json == []
+
+
+def test_a_streams_app_gets_what_exactly_once_needs(shell: Shell) -> None:
+    words = ("--streams", "app", "--consumer", "lines", "--producer", "counted")
+    shell.good("acl", "add", "sue", *words)
+    assert {each[2:] for each in rules(shell, "--user", "sue")} == {
+        ("ALL", "TOPIC", "app-"),
+        ("CREATE", "TOPIC", "counted"),
+        ("DESCRIBE", "TOPIC", "counted"),
+        ("WRITE", "TOPIC", "counted"),
+        ("DESCRIBE", "TOPIC", "lines"),
+        ("READ", "TOPIC", "lines"),
+        ("READ", "GROUP", "app"),
+        ("DESCRIBE", "TRANSACTIONAL_ID", "app-"),
+        ("WRITE", "TRANSACTIONAL_ID", "app-"),
+    }
+
+
+def test_settings_of_a_client_need_those_of_a_login(shell: Shell) -> None:
+    done = shell("user", "add", "tom", "--out", "tom.properties")
+    assert "their security.protocol is PLAINTEXT" in done.err
+    assert shell.good("user", "list", "--json").json == []

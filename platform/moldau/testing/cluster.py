@@ -39,6 +39,7 @@ from moldau.testing.cluster_directory import (
 if TYPE_CHECKING:
     from moldau.client.sync import Admin
     from moldau.link.metadata import Partition
+    from moldau.testing.cluster_security import ClusterSecurity
 
 T = TypeVar("T")
 
@@ -59,15 +60,15 @@ class Layout(NamedTuple):
     first_id: int = 1
     advertised_host: str | None = None
     """Where clients find the brokers, which then listen at every address of this machine."""
+    is_secure: bool = False
+    """Clients log in over TLS, nodes show each other certificates, and access rules decide. The
+    files are in `secured/` of the cluster's directory."""
 
-    def settings_of(self, broker_id: int, port: int) -> dict[str, str]:
-        """Return the rack of a broker, and where clients find it if that is not this machine."""
-        found = {}
-        if self.racks:
-            found["broker.rack"] = self.racks[(broker_id - self.first_id) % len(self.racks)]
-        if self.advertised_host is not None:
-            found["advertised.listeners"] = f"PLAINTEXT://{self.advertised_host}:{port}"
-        return found
+    def settings_of(self, broker_id: int) -> dict[str, str]:
+        """Return the rack of a broker."""
+        if not self.racks:
+            return {}
+        return {"broker.rack": self.racks[(broker_id - self.first_id) % len(self.racks)]}
 
 
 class Cluster:
@@ -104,6 +105,8 @@ class Cluster:
         self._runtime = RealRuntime("cluster")
         self._children: dict[int, NodeProcess] = {}
         self._cluster_id = ""
+        self.security: ClusterSecurity | None = None
+        """The files of a secure cluster, from `prepare` on."""
 
     @property
     def broker_ids(self) -> range:
@@ -175,6 +178,7 @@ class Cluster:
                 self.launch(node_id)
             for node_id in self.node_ids:
                 self.await_up(node_id)
+            self.finish_up()
             is_up = True
         finally:
             if not is_up:
@@ -189,11 +193,36 @@ class Cluster:
         files.make_dirs(self.directory)
         check_known_nodes(files, self.directory, self.broker_ids, self.controller_ids)
         count = self.brokers + len(self.controller_ids)
+        if self._layout.is_secure:
+            count += self.brokers
         if self._port is None:
             self.ports = free_ports(count)
         else:
             self.ports = list(range(self._port, self._port + count))
+        folder = f"{self.directory}/secured"
+        if not self._layout.is_secure and files.exists(folder):
+            raise ClusterFailed(
+                "this cluster is secure, and would be open to all: start it with --secure "
+                "(Layout(is_secure=True)), or give another directory",
+                directory=self.directory,
+            )
+        if self._layout.is_secure:
+            from moldau.testing.cluster_security import ClusterSecurity
+
+            self.security = ClusterSecurity(self._runtime, folder)
+            host = self._layout.advertised_host
+            self.security.prepare(self.node_ids, self.bootstrap_servers, host)
         self._cluster_id = kept_cluster_id(files, self.directory, self._runtime.random)
+
+    def finish_up(self) -> None:
+        """Add the first user to a secure cluster whose nodes are up, unless it has it."""
+        security = self.security
+        if security is None:
+            return
+        inner = ",".join(_inner_address(self, each) for each in self.broker_ids)
+        if security.add_admin(self.broker_ids[0], inner):
+            for each in self.broker_ids:
+                security.await_login(self.address_of(each))
 
     def close(self) -> None:
         """Stop all nodes cleanly, and remove temporary files."""
@@ -339,7 +368,10 @@ class Cluster:
         alive = [each for each in alive if self._children[each].exit_code is None]
         if not alive:
             raise ClusterFailed("no broker of the cluster runs")
-        with Admin(bootstrap_servers=",".join(map(self.address_of, alive))) as admin:
+        servers = {"bootstrap.servers": ",".join(map(self.address_of, alive))}
+        if self.security is not None:
+            servers = {**self.security.client(), **servers}
+        with Admin(servers) as admin:
             return question(admin)
 
     def _settings_of(self, node_id: int) -> dict[str, str]:
@@ -350,11 +382,12 @@ class Cluster:
         listeners: list[str] = []
         place: dict[str, str] = {}
         if node_id in self.broker_ids:
-            place = self._layout.settings_of(node_id, self.ports[node_id - self._layout.first_id])
+            place = self._layout.settings_of(node_id)
             roles.append("broker")
-            advertised = self._layout.advertised_host
-            host = LOCAL if advertised is None else ""
-            listeners.append(f"PLAINTEXT://{host}:{self.ports[node_id - self._layout.first_id]}")
+            found = self._layout.advertised_host
+            listeners += _broker_listeners(self, node_id, LOCAL if found is None else "")
+            if found is not None:
+                place["advertised.listeners"] = ",".join(_broker_listeners(self, node_id, found))
         if node_id in self.controller_ids:
             roles.append("controller")
             listeners.append(f"CONTROLLER://{LOCAL}:{self._controller_port(node_id)}")
@@ -373,6 +406,7 @@ class Cluster:
             "share.coordinator.state.topic.replication.factor": str(replicas),
             "share.coordinator.state.topic.min.isr": str(in_sync),
             **place,
+            **({} if self.security is None else self.security.settings_of(node_id, self.node_ids)),
             **self._settings,
             **self.own_settings.get(node_id, {}),
         }
@@ -388,6 +422,20 @@ class Cluster:
         """Write the settings file of a node that is up: the directory is then surely its own."""
         text = settings_text(self.data_of(node_id), self._settings_of(node_id))
         self._runtime.files.write_text_atomic(self.settings_path_of(node_id), text)
+
+
+def _inner_address(cluster: Cluster, broker_id: int) -> str:
+    """Return the address of a secure broker for other brokers."""
+    before = cluster.brokers + len(cluster.controller_ids)
+    return f"{LOCAL}:{cluster.ports[before + broker_id - cluster.broker_ids[0]]}"
+
+
+def _broker_listeners(cluster: Cluster, broker_id: int, host: str) -> list[str]:
+    """Return the listeners of a broker. `host` is where clients find it."""
+    address = f"{host}:{cluster.ports[broker_id - cluster.broker_ids[0]]}"
+    if cluster.security is None:
+        return [f"PLAINTEXT://{address}"]
+    return [f"SASL_SSL://{address}", f"BROKER://{_inner_address(cluster, broker_id)}"]
 
 
 def _no_node(node_id: int, known: Iterable[int]) -> ClusterFailed:

@@ -11,7 +11,6 @@ from pathlib import Path
 import pytest
 
 from moldau.broker.main.cert_command import command as cert
-from moldau.broker.main.certificates import issue, make_authority
 from moldau.broker.main.init_command import command as init
 from moldau.broker.main.security_command import command as security
 from moldau.broker.main.security_command import findings
@@ -24,6 +23,7 @@ from moldau.client.settings.file import load_settings
 from moldau.config import load_file, overrides
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError
+from moldau.link.certificates import issue, make_authority
 from moldau.logging import Level, Loggers
 from moldau.plugins import installed_plugins
 from moldau.runtime import Runtime

@@ -5,10 +5,10 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import Final
 
-from moldau.broker.main.certificates import ISSUED_DAYS, Issued, check_library, issue
 from moldau.cli.command import Context, Exit
 from moldau.cli.numbers import whole
 from moldau.errors import ConfigError
+from moldau.link.certificates import ISSUED_DAYS, Issued, check_library, issue
 
 _DAYS_MAX: Final = 3650
 

@@ -57,7 +57,7 @@ class InitCommand:
         )
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
-        from moldau.broker.main.certificates import check_library
+        from moldau.link.certificates import check_library
         from moldau.runtime.places import absolute_path
         from moldau.runtime.real import RealRuntime
 
@@ -78,7 +78,7 @@ class InitCommand:
 
 
 def _make(runtime: Runtime, folder: str, arguments: Namespace) -> None:
-    from moldau.broker.main.certificates import issue, make_authority
+    from moldau.link.certificates import issue, make_authority
     from moldau.runtime.places import make_private_directory, write_private_text
 
     host, now_ms = arguments.host, runtime.clock.wall_ms()

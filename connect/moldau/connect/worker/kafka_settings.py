@@ -12,6 +12,7 @@ from moldau.connect.config.model import Problem
 from moldau.connect.herder.signing import DEFAULT_ALGORITHM
 from moldau.connect.task.settings import SHARED_BY_CLIENTS, Config, listed
 from moldau.errors import ConfigError
+from moldau.link.security_settings import SECURITY_ROWS, WITHOUT_EFFECT
 
 BUILT: Final = frozenset(
     {
@@ -59,7 +60,12 @@ IGNORED_PREFIXES: Final[Mapping[str, str]] = {
     "admin.listeners.https.": _HTTP,
     "listeners.https.": _HTTP,
     "metrics.context.": _METRICS,
+    **WITHOUT_EFFECT,
 }
+OF_LOGINS: Final = frozenset(
+    each.name for each in SECURITY_ROWS if each.name.startswith(("sasl.", "ssl."))
+)
+"""Encryption and logins of all clients of a worker, unless `producer.` and so on say otherwise."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,7 @@ from moldau.connect.worker.kafka_settings import (
     BUILT,
     IGNORED,
     IGNORED_PREFIXES,
+    OF_LOGINS,
     REFUSED,
     check_promises,
     ignored_settings,
@@ -119,7 +120,7 @@ def _is_count(number: int) -> bool:
 def unknown_settings(given: Config) -> Iterator[Problem]:
     """Yield a warning for each setting that has no effect, or a name that nothing reads."""
     yield from ignored_settings(given)
-    known = {*DEFAULTS, *DISTRIBUTED, *BUILT, *IGNORED, *REFUSED}
+    known = {*DEFAULTS, *DISTRIBUTED, *BUILT, *IGNORED, *REFUSED, *OF_LOGINS}
     yield from unknown_keys(given, known, (*_OF_PARTS, *IGNORED_PREFIXES))
 
 

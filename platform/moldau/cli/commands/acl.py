@@ -57,6 +57,12 @@ def _add_rule(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--transactional-id", metavar="ID", help="with --producer: of its transactions"
     )
+    parser.add_argument(
+        "--streams",
+        metavar="APP",
+        help="what a Streams app needs for its group, its own topics and its transactions; "
+        "--consumer and --producer add the topics that it reads and writes",
+    )
 
 
 def _add_question(parser: ArgumentParser) -> None:
@@ -173,17 +179,24 @@ def _rules(arguments: Namespace) -> list[Acl]:
         if arguments.transactional_id is not None:
             its = f"transactional-id:{arguments.transactional_id}"
             wanted += [(each, its) for each in ("WRITE", "DESCRIBE")]
+    app = arguments.streams
+    group = arguments.group or app
     if arguments.consumer is not None:
-        if arguments.group is None:
+        if group is None:
             raise UsageError("--consumer needs --group, the group that it reads in")
         wanted += [(each, f"topic:{arguments.consumer}") for each in ("READ", "DESCRIBE")]
-        wanted.append(("READ", f"group:{arguments.group}"))
+        wanted.append(("READ", f"group:{group}"))
+    if app is not None:
+        wanted += [("READ", f"group:{app}"), ("ALL", f"topic:{app}-*")]
+        wanted += [(each, f"transactional-id:{app}-*") for each in ("WRITE", "DESCRIBE")]
     if arguments.operation is not None:
         if arguments.resource is None:
             raise UsageError(f"{arguments.operation} of what? Give TYPE:NAME, as topic:orders")
         wanted.append((arguments.operation, arguments.resource))
     if not wanted:
-        raise UsageError("give an operation and TYPE:NAME, or --producer TOPIC, --consumer TOPIC")
+        raise UsageError(
+            "give an operation and TYPE:NAME, or --producer TOPIC, --consumer TOPIC, --streams APP"
+        )
     return [_rule(arguments, *each) for each in dict.fromkeys(wanted)]
 
 

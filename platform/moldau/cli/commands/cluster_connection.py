@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 BOOTSTRAP_VARIABLE: Final = "MOLDAU_BOOTSTRAP"
 BOOTSTRAP_DEFAULT: Final = "localhost:9092"
+CONFIG_VARIABLE: Final = "MOLDAU_COMMAND_CONFIG"
 # A person at a terminal does not wait a minute for the error that the address is wrong.
 _SETTINGS: Final = {
     "default.api.timeout.ms": "20000",
@@ -72,7 +73,7 @@ def add_connection_arguments(parser: ArgumentParser, *, json_help: str = "write 
         "--command-config",
         metavar="FILE",
         help="settings of the client: .properties, unless the name ends as of TOML, YAML or JSON; "
-        "--set and --bootstrap win",
+        f"--set and --bootstrap win; else ${CONFIG_VARIABLE}",
     )
     parser.add_argument("--json", action="store_true", help=json_help)
 
@@ -106,9 +107,9 @@ def client_settings(
     if BOOTSTRAP_VARIABLE in context.environment:
         given = {bootstrap: context.environment[BOOTSTRAP_VARIABLE]}
         settings.take(given, "ENVIRONMENT", BOOTSTRAP_VARIABLE)
-    if arguments.command_config is not None:
-        given = _given_in_file(arguments.command_config, context, useless)
-        settings.take(given, "FILE", arguments.command_config)
+    path = arguments.command_config or context.environment.get(CONFIG_VARIABLE)
+    if path:
+        settings.take(_given_in_file(path, context, useless), "FILE", path)
     if arguments.bootstrap:
         settings.take({bootstrap: arguments.bootstrap}, "COMMAND_LINE", "--bootstrap")
     for word in arguments.client_settings:  # the last of a name wins, as for all `--set`

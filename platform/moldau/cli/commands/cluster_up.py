@@ -36,10 +36,16 @@ def add_up(parser: ArgumentParser) -> None:
     )
     parser.add_argument(
         "--port",
-        type=whole(1, 65_535 - 2 * NODES_MAX),
+        type=whole(1, 65_535 - 3 * NODES_MAX),
         default=PORT,
         help=f"of the first broker (default: {PORT}); the others have the next ones, and the "
         "controllers those behind",
+    )
+    parser.add_argument(
+        "--secure",
+        action="store_true",
+        help="TLS, logins and access rules: clients log in by SCRAM, and nodes show each other "
+        "certificates; the files are in DIR/secured",
     )
     parser.add_argument("--data", metavar="DIR", required=True, help="where everything is kept")
     parser.add_argument(
@@ -91,7 +97,7 @@ def run_up(arguments: Namespace, context: Context) -> int:
         directory=absolute_path(arguments.data),
         port=arguments.port,
         settings={each.name: str(each.value) for each in given},
-        layout=Layout(arguments.racks, arguments.first_id, arguments.advertise),
+        layout=Layout(arguments.racks, arguments.first_id, arguments.advertise, arguments.secure),
     )
     for node_id in own:
         if node_id not in cluster.node_ids:
@@ -134,10 +140,13 @@ def _start(cluster: Cluster, context: Context) -> None:
             f"node {node_id} is up at {cluster.address_of(node_id)}, "
             f"data {cluster.data_of(node_id)}, log {cluster.log_path_of(node_id)}",
         )
-    _tell(
-        context,
-        f"Try: moldau cluster describe --bootstrap {cluster.bootstrap_servers}\nCtrl-C stops all.",
-    )
+    cluster.finish_up()
+    where = f"--bootstrap {cluster.bootstrap_servers}"
+    if cluster.security is not None:
+        where = f"--command-config {quote(cluster.security.client_path)}"
+        kcat = quote(f"{cluster.security.folder}/kcat.conf")
+        _tell(context, f"clients log in as {cluster.security.admin}; kcat -F {kcat} -L")
+    _tell(context, f"Try: moldau cluster describe {where}\nCtrl-C stops all.")
 
 
 def _watch(cluster: Cluster, context: Context) -> int:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from moldau.protocol.scram import ScramMechanism
 
 _MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_PASSWORD_BYTES: Final = 20
 
 
 def _add_nothing(parser: ArgumentParser) -> None:
@@ -41,6 +43,16 @@ def _add_password(parser: ArgumentParser) -> None:
     _add_user(parser)
     parser.add_argument(
         "--iterations", type=whole(4096, 16_384), default=8192, help="default: 8192"
+    )
+
+
+def _add_new(parser: ArgumentParser) -> None:
+    _add_password(parser)
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="make a password, and write a new private file with the settings of the client: those "
+        "of --command-config with this user",
     )
 
 
@@ -83,13 +95,17 @@ def _set(arguments: Namespace, context: Context, *, is_new: bool) -> int:
     from moldau.client.admin.security import SecurityAdmin
 
     user = arguments.user
+    path = arguments.out if is_new else None
+    base = None if path is None else _base_of(arguments, context)
     with opened_admin(arguments, context) as admin:
         is_there = any(each.name == user for each in admin.run(_users))
         if is_new and is_there:
             raise UsageError(f"{user} is there; `moldau user password {user}` sets a password")
         if not is_new and not is_there:
             raise UsageError(f"there is no user {user}; `moldau user add {user}` makes one")
-        password = _password(context, user)
+        password = _password(context, user) if base is None else _random_password()
+        if path is not None and base is not None:
+            _write_settings(path, base, arguments, password)
 
         async def change(client: Admin) -> None:
             for each in _wanted(arguments):
@@ -98,7 +114,8 @@ def _set(arguments: Namespace, context: Context, *, is_new: bool) -> int:
                 )
 
         admin.run(change)
-    write_lines(context.out, [f"{'added' if is_new else 'set the password of'} {user}"])
+    where = "" if path is None else f"; the client's settings are in {path}"
+    write_lines(context.out, [f"{'added' if is_new else 'set the password of'} {user}{where}"])
     return Exit.DONE
 
 
@@ -113,6 +130,50 @@ def _remove(arguments: Namespace, context: Context) -> int:
         admin.run(remove)
     write_lines(context.out, [f"removed {arguments.user}"])
     return Exit.DONE
+
+
+def _base_of(arguments: Namespace, context: Context) -> dict[str, str]:
+    """Return what the new user's settings share with those of this command."""
+    from moldau.cli.commands.cluster_connection import client_settings
+
+    given = client_settings(arguments, context)
+    protocol = given.get("security.protocol", "PLAINTEXT").upper()
+    if not protocol.startswith("SASL"):
+        raise UsageError(
+            "--out copies the settings of --command-config, and those have no login: their "
+            f"security.protocol is {protocol}"
+        )
+    shared = ("bootstrap.servers", "security.protocol", "ssl.endpoint.identification.algorithm")
+    return {
+        name: value
+        for name, value in given.items()
+        if name in shared or name.startswith("ssl.truststore.")
+    }
+
+
+def _random_password() -> str:
+    from base64 import b32encode
+
+    from moldau.runtime.real import RealRuntime
+
+    return b32encode(RealRuntime("user").random.randbytes(_PASSWORD_BYTES)).decode().lower()
+
+
+def _write_settings(path: str, base: dict[str, str], arguments: Namespace, password: str) -> None:
+    from moldau.config.properties import format_properties
+    from moldau.runtime.places import absolute_path, write_private_text
+
+    user = arguments.user.replace("\\", "\\\\").replace('"', '\\"')
+    settings = {
+        **base,
+        "sasl.mechanism": _wanted(arguments)[-1].sasl_name,
+        "sasl.jaas.config": f'{_MODULE} required username="{user}" password="{password}";',
+    }
+    text = format_properties(settings, (f"The settings of {arguments.user}: keep them private.",))
+    try:
+        write_private_text(absolute_path(path), text)
+    except OSError as error:
+        raise UsageError(f"--out {path}: {error.strerror or error}") from error
 
 
 def _wanted(arguments: Namespace) -> list[ScramMechanism]:
@@ -150,9 +211,9 @@ command = ActionCommand(
         Action(
             "add",
             "a new user",
-            _add_password,
+            _add_new,
             _add,
-            "The password is asked for, or is a line of the input.",
+            "The password is asked for, is a line of the input, or is made and written by --out.",
         ),
         Action(
             "password",

@@ -1,0 +1,141 @@
+"""docs/security.md, from nothing: its commands and programs as a user runs them, each a process."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+import pytest
+
+from moldau.runtime.node_processes import free_ports_in_row
+from moldau.spark.java import find_java
+from tests.client.guides import text_of
+from tests.connect.processes import Worker, wait_until
+
+pytestmark = [pytest.mark.real, pytest.mark.deep]
+
+GUIDE = "security.md"
+UNTIL_S = 60
+
+
+def section(title: str) -> str:
+    """The text of a section, with the sections below it only if it is of the second level."""
+    text = text_of(GUIDE)
+    level = title.partition(" ")[0]
+    found = re.search(rf"^{title}$\n(.*?)(?=^#{{2,{len(level)}}} |\Z)", text, re.M | re.S)
+    assert found, title
+    return found[1]
+
+
+def blocks(title: str, kind: str) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", section(title), re.DOTALL)
+
+
+class Terminal:
+    """A user's terminals in one folder: `do` waits for commands, `start` leaves a program running
+    until the block ends."""
+
+    def __init__(self, folder: Path, port: int) -> None:
+        self.folder = folder
+        self.port = port
+        places = (str(Path(sys.executable).parent), os.environ["PATH"])
+        clean = {name: text for name, text in os.environ.items() if not name.startswith("MOLDAU_")}
+        self.environment = {**clean, "PATH": os.pathsep.join(places), "HOME": str(folder)}
+
+    def do(self, commands: str) -> str:
+        done = subprocess.run(  # noqa: S603 - commands of the guide
+            ["/bin/bash", "-euc", commands.replace("9092", str(self.port))],
+            cwd=self.folder, env=self.environment, capture_output=True, text=True,
+            timeout=180, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    @contextmanager
+    def start(self, command: str) -> Iterator[Path]:
+        """Yield the path of what the program writes."""
+        path = self.folder / f"{command.split()[1]}.out"
+        with path.open("w") as out:
+            process = subprocess.Popen(  # noqa: S603 - commands of the guide
+                ["/bin/bash", "-c", f"exec {command}"],
+                cwd=self.folder, env=self.environment, stdout=out, stderr=out,
+            )  # fmt: skip
+        try:
+            yield path
+        finally:
+            process.terminate()
+            try:
+                process.wait(UNTIL_S)
+            finally:
+                process.kill()
+                process.wait()
+
+
+@pytest.fixture(scope="module")
+def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
+    """A cluster by the first block of the guide, and alice by the second."""
+    found = Terminal(tmp_path_factory.mktemp("secured"), free_ports_in_row(9))
+    up, first, explained = blocks("## From nothing to a secured cluster in five minutes", "sh")[:3]
+    with found.start(f"{up.strip()} --port {found.port}") as said:
+        wait_until(lambda: "Ctrl-C" in said.read_text(), "the cluster is up", 120)
+        variable = f"{found.folder}/cluster/secured/admin.properties"
+        assert found.do(first).endswith("first\n")
+        found.environment["MOLDAU_COMMAND_CONFIG"] = variable
+        answer = found.do(explained)
+        assert "allowed, by the rule: ALLOW User:alice WRITE topic:orders" in answer
+        assert answer.endswith("alice may not\n")
+        yield found
+
+
+def test_a_streams_app_of_two_workers_counts_exactly_once(terminal: Terminal) -> None:
+    title = "### Streams"
+    prepare, run = blocks(title, "sh")
+    (terminal.folder / "words.py").write_text(blocks(title, "python")[0])
+    terminal.do(prepare)
+    with terminal.start(run.strip()) as said:
+        terminal.do("echo 'to be or not to be' | moldau produce lines")
+
+        def counted() -> bool:
+            lines = terminal.do("moldau consume counted --keys --committed").split()
+            return {"to:2", "be:2", "or:1", "not:1"} <= set(lines)
+
+        wait_until(counted, f"all words are counted: {said.read_text()}", 120)
+        assert "AUTHORIZATION_FAILED" not in said.read_text()
+
+
+def test_connectors_copy_a_file_through_a_topic(terminal: Terminal) -> None:
+    prepare, run = blocks("### Connect", "sh")
+    terminal.do(prepare)
+    given, copied = terminal.folder / "given.txt", terminal.folder / "copied.txt"
+    given.write_text("one\ntwo\nthree\n")
+    port, often = free_ports_in_row(1), "--set offset.flush.interval.ms=1000"
+    strings = "org.apache.kafka.connect.storage.StringConverter"
+    own = {"value.converter": strings, "key.converter": strings, "tasks.max": "1"}
+    start = f"{run.strip()} {often} --listen 127.0.0.1:{port}"
+    with terminal.start(start) as said, ExitStack() as stack:
+        wait_until(lambda: "Ctrl-C" in said.read_text(), "the worker is up", 120)
+        worker = Worker(None, f"http://127.0.0.1:{port}")  # type: ignore[arg-type]
+        stack.callback(worker.client.close)
+        source = {"connector.class": "FileStreamSource", "file": str(given), "topic": "copied"}
+        sink = {"connector.class": "FileStreamSink", "file": str(copied), "topics": "copied"}
+        worker.create("lines-in", {**own, **source})
+        worker.create("lines-out", {**own, **sink})
+
+        def lines() -> list[str]:
+            return sorted(copied.read_text().split()) if copied.exists() else []
+
+        wait_until(lambda: lines() == ["one", "three", "two"], "the lines are copied", 120)
+        assert "Nothing reads" not in said.read_text()
+
+
+@pytest.mark.spark
+@pytest.mark.skipif(find_java() is None, reason="Spark needs Java")
+def test_spark_reads_with_the_settings_of_a_user(terminal: Terminal) -> None:
+    (program,) = blocks("### Spark", "python")
+    (terminal.folder / "job.py").write_text(program)
+    assert terminal.do("python job.py 2>/dev/null").strip().endswith("1 orders")
