@@ -44,8 +44,9 @@ def _struct_differences(
 ) -> Iterator[str]:
     theirs = [field for field in fields if _cut(field.versions, around)]
     names = [field.name[0].upper() + field.name[1:] for field in theirs]
-    yield from _unequal(path, "fields", names, [field.schema_name for field in spec.fields])
-    for their, our in zip(theirs, spec.fields, strict=False):
+    ours = [field for field in spec.fields if not field.is_own]
+    yield from _unequal(path, "fields", names, [field.schema_name for field in ours])
+    for their, our in zip(theirs, ours, strict=False):
         yield from _field_differences(f"{path}.{their.name}", message, their, our, around)
 
 

@@ -12,6 +12,12 @@ from hypothesis import strategies as st
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Message
 from moldau.protocol.failures import UnencodableMessage
+from moldau.protocol.messages.share_acknowledge import (
+    AcknowledgementBatch,
+    AcknowledgePartition,
+    AcknowledgeTopic,
+    ShareAcknowledgeRequest,
+)
 from moldau.protocol.spec import FieldSpec, MessageSpec, StructSpec
 from moldau.protocol.types import Scalar
 from tests.protocol.sample import (
@@ -387,3 +393,19 @@ def test_varints_may_be_longer_than_needed() -> None:
     assert plain == b"\3ab\0\2c\0\1\0\0"
     padded = b"\x83\0ab\x80\0\x82\x80\0c\x80\0\x81\0\x80\0\x80\0"
     assert Lengths.decode(padded, 1) == Lengths.decode(plain, 1)
+
+
+def test_a_field_of_ours_is_not_on_the_wire_unless_it_says_something() -> None:
+    batch = AcknowledgementBatch(first_offset=0, last_offset=9, acknowledge_types=[2])
+    partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=[batch])
+    topic = AcknowledgeTopic(topic_id=bytes(16), partitions=[partition])
+    request = ShareAcknowledgeRequest(
+        group_id="g", member_id="m", share_session_epoch=1, topics=[topic]
+    )
+    plain = request.encode(2)
+    batch.delay_ms, batch.reason = 30_000, "why"
+    told = request.encode(2)
+    assert len(told) == len(plain) + len("why") + 15  # two tags with their sizes
+    read = ShareAcknowledgeRequest.decode(told, 2).topics[0].partitions[0]
+    (found,) = read.acknowledgement_batches
+    assert (found.delay_ms, found.reason) == (30_000, "why")

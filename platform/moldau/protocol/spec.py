@@ -24,6 +24,8 @@ class Missing(Enum):
 
 
 MISSING: Final = Missing.MISSING
+OWN_TAGS_FROM: Final = 10_000
+"""Tags from here on are of fields that Kafka does not have."""
 
 
 class Kind(Enum):
@@ -146,6 +148,11 @@ class FieldSpec(NamedTuple):
         if self.tag is None or not self.is_present(version):
             return False
         return self.tagged_since is None or version >= self.tagged_since
+
+    @property
+    def is_own(self) -> bool:
+        """Whether the field is moldau's and not Kafka's, whose readers pass over its tag."""
+        return self.tag is not None and self.tag >= OWN_TAGS_FROM
 
     @property
     def is_required(self) -> bool:

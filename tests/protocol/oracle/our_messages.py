@@ -90,6 +90,7 @@ def _struct_to_value(spec: StructSpec, struct: Any) -> Value:
     return {
         field.schema_name: _to_value(field.type, getattr(struct, field.name))
         for field in spec.fields
+        if not field.is_own
     }
 
 

@@ -12,6 +12,10 @@ class AcknowledgementBatch(Struct):
     first_offset: Int64
     last_offset: Int64
     acknowledge_types: list[Int8]
+    # Ours: how long a release keeps its records back; -1 leaves it to the group.
+    delay_ms: Int64 = field(tag=10000, default=-1)
+    # Ours: why records are rejected.
+    reason: String | None = field(tag=10001, default=None)
 
 
 class AcknowledgePartition(Struct):

@@ -44,3 +44,5 @@ class ShareGroupHeartbeatResponse(Response, key=76, versions="1", flexible="0+")
     member_epoch: Int32
     heartbeat_interval_ms: Int32
     assignment: Assignment | None = field(default=None)
+    # Ours: 1 if the broker knows delays and reasons in acknowledgements.
+    share_extensions: Int16 = field(tag=10000, default=0)

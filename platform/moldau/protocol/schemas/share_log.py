@@ -24,6 +24,8 @@ class StateBatch(Struct):
     last_offset: Int64
     delivery_state: Int8
     delivery_count: Int16
+    # Ours: the wall clock time before which the records are not handed out.
+    not_before_ms: Int64 = field(tag=10000, default=-1)
 
 
 class ShareSnapshotValue(LogValue, type=0, versions="0", flexible="0+"):
