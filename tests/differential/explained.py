@@ -38,10 +38,10 @@ _ADMIN: Final = "Topics, settings, cluster"
 _GROUPS: Final = "Groups"
 _FILES: Final = "Files"
 _NOT_YET: Final = "Not built yet"
-_NOT_FINALIZED: Final = "A new cluster does not finalize share.version and streams.version."
+_NOT_FINALIZED: Final = "A new cluster does not finalize streams.version."
 _NOT_FINALIZED_WHY: Final = (
-    "What they stand for is not served yet. UpdateFeatures finalizes them, for brokers of Kafka "
-    "in the same cluster."
+    "Streams groups are not served yet. UpdateFeatures finalizes it, for brokers of Kafka in the "
+    "same cluster."
 )
 _TAIL: Final = "Bytes behind the batch, even fewer than a header has: INVALID_RECORD."
 _TAIL_WHY: Final = (
@@ -172,9 +172,9 @@ def _is_smaller(difference: Difference) -> bool:
     return is_known and _is_offset(difference) and difference.ours < difference.kafka
 
 
-def _is_two_less(difference: Difference) -> bool:
-    """The two features have a record each."""
-    return _is_smaller(difference) and difference.kafka - difference.ours == 2
+def _is_one_less(difference: Difference) -> bool:
+    """The feature has a record."""
+    return _is_smaller(difference) and difference.kafka - difference.ours == 1
 
 
 def _is_later_api(difference: Difference) -> bool:
@@ -432,23 +432,23 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
             kafka={"name": name, "max_version_level": level, "min_version_level": level},
             ours=ABSENT,
         )
-        for name, level in (("share.version", 1), ("streams.version", 1))
+        for name, level in (("streams.version", 1),)
     ),
     *_rows(
         _NOT_FINALIZED,
         _NOT_FINALIZED_WHY,
         _ADMIN,
         ("files_*/files",),
-        ("metadata.FeatureLevelRecord 0", 6, 4),
-        ("files.bootstrap.checkpoint.FeatureLevelRecord 0", 6, 4),
+        ("metadata.FeatureLevelRecord 0", 6, 5),
+        ("files.bootstrap.checkpoint.FeatureLevelRecord 0", 6, 5),
     ),
     *_rows(
         _NOT_FINALIZED,
         _NOT_FINALIZED_WHY,
         _ADMIN,
         ("quorum/the quorum",),
-        ("topics.partitions.high_watermark", ANY, _is_two_less),
-        ("topics.partitions.current_voters.log_end_offset", ANY, _is_two_less),
+        ("topics.partitions.high_watermark", ANY, _is_one_less),
+        ("topics.partitions.current_voters.log_end_offset", ANY, _is_one_less),
     ),
     OnPurpose(
         "DescribeQuorum tells the directory ids of voters.",

@@ -102,7 +102,7 @@ def _struct(value: Any, version: int, symbols: Symbols) -> dict[str, Any]:
     return {
         field.name: _value(field.name, getattr(value, field.name), version, symbols)
         for field in type(value).spec.fields
-        if field.is_present(version)
+        if field.is_present(version) and not field.is_own
     }
 
 

@@ -49,6 +49,7 @@ def test_features_are_told_as_supported_and_as_finalized() -> None:
         "eligible.leader.replicas.version": 1,
         "group.version": 1,
         "metadata.version": 30,
+        "share.version": 1,
         "transaction.version": 2,
     }
     assert response.finalized_features_epoch == 150, "the offset of the last record"

@@ -51,6 +51,11 @@ from moldau.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,
     ShareGroupHeartbeatResponse,
 )
+from moldau.protocol.messages.update_features import (
+    FeatureUpdateKey,
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
+)
 from tests.broker.api.requests import produce
 from tests.broker.api.serving import Serving, serving
 from tests.differential.requests import batch
@@ -59,6 +64,7 @@ GROUP = "mailer"
 EARLIEST = {"share.auto.offset.reset": "earliest"}
 GROUP_RESOURCE = 32
 ACCEPT, RELEASE, REJECT, RENEW = 1, 2, 3, 4
+UPGRADE, DOWNGRADE = 1, 2
 
 
 def configure(at: Serving, **values: str) -> None:
@@ -396,3 +402,40 @@ async def test_a_reset_group_reads_again_and_a_deleted_one_begins_anew(at: Servi
     assert await offsets_of(at) == []
     await joined(at)
     assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 1, 1)]
+
+
+def set_level(at: Serving, level: int, kind: int) -> None:
+    """Finalize a level of the feature."""
+    update = FeatureUpdateKey(feature="share.version", max_version_level=level, upgrade_type=kind)
+    request = UpdateFeaturesRequest(timeout_ms=1000, feature_updates=[update], validate_only=False)
+    assert at.cluster.ask(request, UpdateFeaturesResponse, 1).error_code == 0
+
+
+@serving()
+async def test_share_groups_go_and_come_with_the_level_of_their_feature(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one")
+    set_level(at, 0, DOWNGRADE)
+    describing = ShareGroupDescribeRequest(group_ids=[GROUP], include_authorized_operations=False)
+    for request, response in (
+        (fetching(topic_id, "a", 0), ShareFetchResponse),
+        (describing, ShareGroupDescribeResponse),
+    ):
+        answer: Any = await at.ask(request, response)
+        code = getattr(answer, "error_code", None)
+        if code is None:
+            code = answer.groups[0].error_code
+        assert code == ErrorCode.UNSUPPORTED_VERSION
+    assert (await beat(at, "a", 1)).error_code == ErrorCode.UNSUPPORTED_VERSION
+    set_level(at, 1, UPGRADE)
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 0, 1)]
+
+
+@serving(**{"group.coordinator.rebalance.protocols": "classic,consumer,share"})
+async def test_share_groups_that_are_asked_for_need_no_level(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    set_level(at, 0, DOWNGRADE)
+    await joined(at)
+    await write(at, b"one")
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 0, 1)]

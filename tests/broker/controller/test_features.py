@@ -23,6 +23,7 @@ NEW = {
     "metadata.version": 30,
     "eligible.leader.replicas.version": 1,
     "group.version": 1,
+    "share.version": 1,
     "transaction.version": 2,
 }
 
@@ -83,7 +84,9 @@ def test_the_birth_is_one_transaction_and_happens_once() -> None:
         ("kraft.version", 0, 1, 0),
         ("kraft.version", 0, 2, 0),
         ("eligible.leader.replicas.version", 0, 2, 0),
-        ("share.version", 0, 3, 0),
+        ("share.version", 0, 2, 0),
+        ("share.version", 1, 1, 0),
+        ("share.version", 2, 1, 95),
     ],
 )
 def test_what_kafka_answers_to_one_update(name: str, level: int, kind: int, code: int) -> None:
@@ -101,16 +104,16 @@ def test_a_release_names_kraft_version_at_its_present_level() -> None:
         cluster,
         ("kraft.version", 0, 1),
         ("group.version", 1, 1),
-        ("share.version", 1, 1),
+        ("streams.version", 1, 1),
         version=1,
     )
     assert [(each.feature, each.error_code) for each in answer.results] == [
         ("kraft.version", 0),
         ("group.version", 0),
-        ("share.version", 0),
+        ("streams.version", 0),
     ]
     names = {getattr(each, "name", "") for each in cluster.log[before:]}
-    assert "share.version" in names
+    assert "streams.version" in names
     assert "kraft.version" not in names
 
 

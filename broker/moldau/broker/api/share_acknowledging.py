@@ -7,6 +7,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.broker.api.gate import allowed
+from moldau.broker.controller.levels import SHARE_VERSION
 from moldau.broker.settings.coordinator import group_coordinator_rebalance_protocols
 from moldau.broker.share.persister import ShareKey
 from moldau.broker.share.piece import AcknowledgeType
@@ -27,16 +28,21 @@ RENEW_SINCE: Final = 2
 
 
 def serves_share_groups(node: Node) -> bool:
-    """Whether this broker serves share groups. It does unless the protocols that are set leave them
-    out. (Kafka wants them in the list, or the feature share.version.)"""
-    return _is_switched_on(node.settings)
+    """Whether this broker serves share groups: at level 1 of the feature share.version, unless the
+    protocols that are set leave them out; or at any level if those name them."""
+    is_named = _is_named(node.settings)
+    if is_named is None:
+        return node.image.features.levels.get(SHARE_VERSION, 0) >= 1
+    return is_named
 
 
 @lru_cache(1)
-def _is_switched_on(settings: Settings) -> bool:
+def _is_named(settings: Settings) -> bool | None:
+    """Return whether the protocols that are set name share groups; None if none are set."""
     setting = group_coordinator_rebalance_protocols
-    is_default = settings.source(setting).kind is SourceKind.DEFAULT
-    return is_default or "share" in settings[setting]
+    if settings.source(setting).kind is SourceKind.DEFAULT:
+        return None
+    return "share" in settings[setting]
 
 
 def session_key(group_id: str | None, member_id: str | None) -> SessionKey:

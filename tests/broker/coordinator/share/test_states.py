@@ -176,3 +176,12 @@ def test_a_key_that_is_none_is_rejected(text: str) -> None:
 def test_a_key_reads_as_it_is_written() -> None:
     key = SharePartitionKey("a:b", TOPIC_ID, 7)
     assert SharePartitionKey.parse(str(key)) == key
+
+
+def test_the_start_does_not_fall_when_a_leader_did_not_hear_of_the_last_change() -> None:
+    at = Table()
+    at.initialize(start=0)
+    at.write(Run(0, 4, ACKNOWLEDGED, 1), Run(5, 5, AVAILABLE, 2), start=5)
+    at.write(Run(0, 1, AVAILABLE, 1), start=0)
+    assert (state(at).start_offset, state(at).runs) == (5, (Run(5, 5, AVAILABLE, 2),))
+    assert at.reloaded().get(KEY) == state(at)

@@ -103,7 +103,11 @@ def write(
     ticket: Ticket,
     now_ms: int,
 ) -> Outcome:
-    """Store a change of a leader that knows the current epochs."""
+    """Store a change of a leader that knows the current epochs.
+
+    The start never falls: a leader that did not hear that a change was stored still sends the start
+    before it, and the records in between are done.
+    """
     _check_partition(key)
     known = _initialized(states, key, "write")
     _check_leader_epoch(states, key, asked.leader_epoch)
@@ -111,7 +115,7 @@ def write(
     _check_exists(states, key)
     change = Write(
         known.leader_epoch,
-        asked.start_offset,
+        max(asked.start_offset, known.start_offset),
         asked.delivery_complete_count,
         runs_of(asked.state_batches),
     )
