@@ -1,0 +1,1 @@
+"""Whole clusters with share groups: storms, and the planted bugs that they find."""

@@ -1,0 +1,150 @@
+"""Bugs of share groups in the history of Kafka, and others that are near, planted one by one; each
+with the promises that must break.
+
+Each is a context in which all brokers have the bug. What is patched is told by its name, so a part
+that is renamed fails here and not silently.
+"""
+
+from __future__ import annotations
+
+from contextlib import AbstractContextManager
+from functools import partial
+from typing import Any
+from unittest.mock import patch
+
+from moldau.broker.coordinator.share import requests
+from moldau.broker.share.partition import SharePartition
+from moldau.broker.share.piece import RecordState
+from moldau.broker.share.window import Terms, Window
+from moldau.errors.codes import KafkaError
+from tests.broker.cluster.queues.ledger import Promise
+from tests.broker.cluster.queues.storm import Run, run_queues
+from tests.broker.simulation.search import Hunt, Mutant
+
+
+def goes_on_without_the_lead() -> AbstractContextManager[object]:
+    """A broker that does not lead the partition any more gives and releases records."""
+
+    def check(self: SharePartition) -> None:
+        if self.error is not None:
+            raise self.error
+
+    return patch.object(SharePartition, "check", check)
+
+
+def serves_old_leaders() -> AbstractContextManager[object]:
+    """The share coordinator does not compare leader epochs."""
+    return patch.object(requests, "_check_leader_epoch", lambda *_: None)
+
+
+def measures_from_the_request() -> AbstractContextManager[object]:
+    """A lock begins when the fetch came, and not when the records were given."""
+    acquire = Window.acquire
+
+    def earlier(
+        self: Window, member: str, read: Any, wanted: Any, terms: Terms, now_ms: int
+    ) -> Any:
+        return acquire(self, member, read, wanted, terms, now_ms - 400)
+
+    return patch.object(Window, "acquire", earlier)
+
+
+def takes_writes_of_before_the_reset() -> AbstractContextManager[object]:
+    """The share coordinator does not compare state epochs."""
+    return patch.object(requests, "_check_state_epoch", lambda *_: None)
+
+
+def starts_behind_acquired_records() -> AbstractContextManager[object]:
+    """The start offset that is stored passes records that members hold."""
+
+    def start_after(self: Window) -> tuple[int, int]:
+        start, done, is_front = self.start_offset, 0, True
+        for piece in self.pieces:
+            state = piece.state if piece.pending is None else piece.pending
+            is_done = state is not RecordState.AVAILABLE
+            if is_front and is_done:
+                start = piece.last + 1
+            else:
+                is_front = False
+                done += len(piece) if is_done else 0
+        return start, done
+
+    return patch.object(Window, "_start_after", start_after)
+
+
+def forgets_the_lock_after_a_failed_write() -> AbstractContextManager[object]:
+    """KAFKA-19476: what could not be stored stays with its member, without an end of its lock."""
+    on_stored = Window.on_stored
+
+    def stored(self: Window, error: KafkaError | None, now_ms: int, terms: Terms) -> None:
+        if error is None:
+            on_stored(self, error, now_ms, terms)
+            return
+        with patch.object(Window, "_lock", lambda *_: None):
+            on_stored(self, error, now_ms, terms)
+
+    return patch.object(Window, "on_stored", stored)
+
+
+def waits_for_room_in_a_full_window() -> AbstractContextManager[object]:
+    """KAFKA-17210: a window that is full gives nothing, though released records are in it."""
+    return patch.object(Window, "can_acquire", lambda self, terms: len(self) < terms.lock_limit)
+
+
+def waits_for_itself() -> AbstractContextManager[object]:
+    """KAFKA-20505: an answer that leads back to its share partition stops it for ever."""
+    carry_out = SharePartition._carry_out
+    inside: set[SharePartition] = set()
+    stopped: set[SharePartition] = set()
+
+    def once(self: SharePartition) -> None:
+        if self in inside:
+            stopped.add(self)
+        if self in stopped:
+            return
+        inside.add(self)
+        try:
+            carry_out(self)
+        finally:
+            inside.discard(self)
+
+    return patch.object(SharePartition, "_carry_out", once)
+
+
+def _steadily(run: Run) -> None:
+    run.crashes, run.resets, run.deletes = 0.0, False, False
+
+
+def _often(run: Run) -> None:
+    run.crashes, run.resets, run.deletes = 0.0, False, False
+    run.pause_s = 0.02
+
+
+def _restlessly(run: Run) -> None:
+    run.crashes, run.resets, run.deletes = 0.1, False, False
+
+
+def _with_resets(run: Run) -> None:
+    run.resets, run.deletes, run.pause_s = True, False, 0.05
+
+
+unsteady = partial(run_queues, rate=0.6, prepare=_steadily)
+crowded = partial(run_queues, rate=0.0, prepare=_often)
+steady = partial(run_queues, rate=0.0, prepare=_steadily)
+late = partial(run_queues, rate=1.0, prepare=_steadily)
+restless = partial(run_queues, rate=0.0, prepare=_restlessly)
+resetting = partial(run_queues, rate=0.9, prepare=_with_resets)
+
+MUTANTS: dict[Mutant, Hunt] = {
+    goes_on_without_the_lead: Hunt(range(1, 9), {Promise.LEADER_GIVES}, steady),
+    serves_old_leaders: Hunt(
+        range(1, 30), {Promise.EPOCH_GROWS, Promise.LOADED_WHOLE, Promise.NO_DONE_RECORD}, late
+    ),
+    measures_from_the_request: Hunt(range(1, 4), {Promise.LOCK_KEPT}, steady),
+    takes_writes_of_before_the_reset: Hunt(range(1, 30), {Promise.NOTHING_LOST}, resetting),
+    starts_behind_acquired_records: Hunt(range(1, 4), {Promise.NOTHING_LOST}, steady),
+    forgets_the_lock_after_a_failed_write: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, unsteady),
+    waits_for_room_in_a_full_window: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, crowded),
+    waits_for_itself: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, restless),
+}
+"""Each with seeds that are several times what it took."""
