@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 
 import pytest
 
@@ -96,3 +97,27 @@ def test_slow_work_that_fails_or_is_ended_takes_nothing_with_it() -> None:
         assert ended == ["endless"]
 
     asyncio.run(main())
+
+
+def test_an_error_at_the_end_of_stopped_work_is_no_traceback() -> None:
+    told: list[object] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            raise ValueError("the client is closed")
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, what: told.append(what))
+        interruptible = Interruptible()
+        running = asyncio.create_task(interruptible.run(patiently(work(), 60.0, never)))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        await interruptible.stop()
+        assert running.cancelled()
+        del running
+        gc.collect()
+
+    asyncio.run(main())
+    assert told == []

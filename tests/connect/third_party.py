@@ -29,11 +29,18 @@ class NumbersConfig(ConfigModel):
     pause_ms: int = key("pause.ms", 0, doc="How long to wait after each.", ge=0)
     crash_file: str = key("crash.file", "", doc="While it exists, every poll fails.")
     secret: str = key("secret", "", doc="Told to nobody.", kind="PASSWORD")
+    start_file: str = key("start.file", "", doc="The connector's start waits for it.")
 
 
 class Numbers(SourceConnector):
     config_model = NumbersConfig
     java_names = ("org.example.NumbersConnector",)
+
+    def start(self, props):
+        super().start(props)
+        path = NumbersConfig.of(props).start_file
+        while path and not os.path.exists(path):
+            time.sleep(0.02)
 
     @classmethod
     def version(cls):

@@ -75,9 +75,7 @@ async def unless(
         await task
         return True
     finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait([task])
+        await _end(task)
 
 
 async def patiently(
@@ -93,6 +91,13 @@ async def patiently(
             tell(loop.time() - begun)
         return task.result()
     finally:
-        if not task.done():
-            task.cancel()
-            await asyncio.wait([task])
+        await _end(task)
+
+
+async def _end(task: asyncio.Task[object]) -> None:
+    """Cancel a task and wait for its end. An error of its end is dropped, as the work is."""
+    if not task.done():
+        task.cancel()
+        await asyncio.wait([task])
+        if not task.cancelled():
+            task.exception()

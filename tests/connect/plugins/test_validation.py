@@ -63,6 +63,16 @@ def test_the_installed_version_may_be_named() -> None:
     (installed,) = [each for each in catalogue().all(PluginKind.CONNECTOR) if "Tick" in each.name]
 
     assert texts(validated(connector__plugin__version=installed.version)) == {}
+    for wanted in (f"[{installed.version},)", "(,999]", "latest"):
+        assert texts(validated(connector__plugin__version=wanted)) == {}
+
+
+def test_a_refused_range_of_versions_says_what_is_installed() -> None:
+    (installed,) = [each for each in catalogue().all(PluginKind.CONNECTOR) if "Tick" in each.name]
+
+    for wanted in ("[999,)", "[1.0", "4.3.1"):
+        told = texts(validated(connector__plugin__version=wanted))["connector.plugin.version"]
+        assert f"installed is {installed.version}" in told
 
 
 def test_the_settings_of_all_parts_are_there() -> None:

@@ -35,7 +35,7 @@ from moldau.connect.task.settings import whole
 from moldau.connect.worker.plugins import connector_class, resolved
 from moldau.connect.worker.secrets import secret_values
 from moldau.connect.worker.settings import restart_policy
-from moldau.connect.worker.shell import Worker
+from moldau.connect.worker.shell import STARTING, Worker
 from moldau.errors import MoldauError
 from moldau.logging import Level, Loggers
 from moldau.logging.level import ROOT
@@ -169,10 +169,10 @@ class Herder:
         it has done something since its restart, that is the error before the restart."""
         cause = self.worker.waits_for(what)
         history = self.histories.get(what)
-        if cause is None and history is not None and isinstance(what, TaskId):
+        if cause in (None, STARTING) and history is not None and isinstance(what, TaskId):
             if what in self._running and what not in self._failed and self.worker.is_running(what):
                 history.on_metrics(self.now_ms(), self.worker.metrics(what))
-            cause = history.last_error
+            cause = history.last_error or cause
         name = what.connector if isinstance(what, TaskId) else what
         return None if cause is None else without(cause, self._secrets(name))
 
@@ -390,6 +390,10 @@ class Herder:
             if step.kind is Kind.CHANGE_TASK and self.worker.is_running(what):
                 self.worker.change_task(what, is_paused=is_paused)
             elif not self.worker.is_running(what):
+                known = self.statuses.image.tasks.get(what)
+                if known is None or known.state is State.UNASSIGNED:
+                    # It is seen while its start does not return. A failed one keeps its trace.
+                    self._owe(what, State.UNASSIGNED)
                 spec = self.worker.spec(what, run, is_paused=is_paused)
                 await self.worker.start_task(spec)
         else:

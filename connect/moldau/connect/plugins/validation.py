@@ -24,6 +24,7 @@ from moldau.connect.config.model import ConfigModel, Problem, key
 from moldau.connect.config.warnings import unknown_keys
 from moldau.connect.plugins.catalogue import Catalogue, PluginKind, PluginNotFound
 from moldau.connect.plugins.stages import aliases, with_prefix
+from moldau.connect.plugins.versions import admits
 from moldau.errors import ConfigError
 
 CONVERTERS: tuple[tuple[str, PluginKind], ...] = (
@@ -182,16 +183,20 @@ class _Validation:
         return plugin
 
     def _version_errors(self, kind: PluginKind, setting: str, name: str | None) -> list[str]:
-        """Return an error if `setting` names another version than the installed one."""
+        """Return an error if `setting` asks for other versions than the installed one."""
         wanted = self._props.get(setting)
         if wanted is None or name is None:
             return []
         installed = self._catalogue.find(kind, name).version
-        if wanted.strip().strip("[]") == installed:
-            return []
+        start = f"Invalid value {wanted} for configuration {setting}: "
+        try:
+            if admits(wanted, installed or ""):
+                return []
+        except ValueError as error:
+            return [f"{start}{error}; installed is {installed}"]
         return [
-            f"Invalid value {wanted} for configuration {setting}: installed is {installed}, and a "
-            "worker has one version of a plugin; remove the setting, or install that version"
+            f"{start}installed is {installed}, and a worker has one version of a plugin; "
+            "remove the setting, or install that version"
         ]
 
     def _check_version(self, kind: PluginKind, setting: str, name: str | None) -> None:

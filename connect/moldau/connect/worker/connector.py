@@ -71,8 +71,10 @@ class ConnectorThread:
         while (call := self._calls.take(None)) is not None:
             call()
 
-    async def run(self, what: str, function: Callable[[], T]) -> T:
-        """Run `function` on the thread; return its result. Raise ConnectError after a timeout."""
+    async def run(self, what: str, function: Callable[[], T], timeout_s: float | None = None) -> T:
+        """Run `function` on the thread; return its result. Raise ConnectError after `timeout_s`,
+        or after the thread's own timeout; the function is run all the same when its turn comes."""
+        timeout_s = self._timeout_s if timeout_s is None else timeout_s
         loop = asyncio.get_running_loop()
         answer: asyncio.Future[T] = loop.create_future()
 
@@ -90,13 +92,13 @@ class ConnectorThread:
 
         self._calls.put(call)
         try:
-            return await asyncio.wait_for(answer, self._timeout_s)
+            return await asyncio.wait_for(answer, timeout_s)
         except TimeoutError:
             if answer.done() and not answer.cancelled() and answer.exception() is not None:
                 raise
             raise ConnectError(
                 f"the connector's {what} did not return in time",
-                seconds=self._timeout_s,
+                seconds=timeout_s,
                 hint="it waits for something: check that what it connects to is reachable",
             ) from None
 

@@ -32,7 +32,8 @@ from moldau.runtime import Runtime
 
 KILL_S: Final = 10.0
 CALL_S: Final = 60.0
-_STARTING: Final = "its start has not returned: does what it connects to answer?"
+STARTING: Final = "its start has not returned: does what it connects to answer?"
+"""What a connector or task waits for until its start has returned, unless it says more."""
 EVICT_S: Final = 10.0
 QUIET_S: Final = 5.0
 
@@ -71,7 +72,7 @@ class _Task:
     metrics: dict[str, float] = field(default_factory=dict)
     told_at: float = 0.0
     rate: float | None = None
-    waits_for: str | None = None
+    waits_for: str | None = STARTING
     """Why the task retries something, in one line; None if it does not."""
 
 
@@ -129,9 +130,9 @@ class Worker:
             connector.start(props)
             return connector.version()
 
-        thread.waits_for = _STARTING
+        thread.waits_for = STARTING
         version = await thread.run("start", start)
-        if thread.waits_for == _STARTING:
+        if thread.waits_for == STARTING:
             thread.waits_for = None
         return version
 
@@ -140,14 +141,16 @@ class Worker:
         return name in self._connectors
 
     async def stop_connector(self, name: str) -> None:
-        """Stop the instance, if there is one. If it does not stop in time, it is abandoned."""
+        """Stop the instance, if there is one. If it does not stop in time, or its start has not
+        returned, it is abandoned: it stops when it can, and nothing else waits for it."""
         thread = self._connectors.pop(name, None)
         if thread is None:
             return
         try:
             connector = thread.connector
             if connector is not None:
-                await thread.run("stop", connector.stop)
+                is_starting = thread.waits_for == STARTING
+                await thread.run("stop", connector.stop, 0.0 if is_starting else self._grace_s)
         except Exception as error:
             self._log.warn("a connector did not stop in order", connector=name, error=str(error))
         finally:
@@ -210,6 +213,8 @@ class Worker:
         match message["type"]:
             case "state":
                 run.state = State(message["state"])
+                if run.waits_for == STARTING:
+                    run.waits_for = None
                 if not run.is_stopping or run.state is State.FAILED:
                     self._tell_state(task, message)
             case "metrics":
