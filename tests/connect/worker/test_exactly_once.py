@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from moldau.client.sync import Consumer
+from moldau.client import ConsumerRecord
+from moldau.client.sync import Consumer, Producer
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, command, wait_until
 from tests.connect.worker.test_end_to_end import TEXT, Scene, environment, numbers, scene
@@ -24,7 +28,12 @@ ENABLED = {"exactly_once_source_support": "enabled"}
 
 def committed(bootstrap: str, topic: str) -> list[str]:
     """The committed values of a topic, from its start to its end."""
-    found: list[str] = []
+    return [(record.value or b"").decode() for record in read(bootstrap, topic)]
+
+
+def read(bootstrap: str, topic: str) -> list[ConsumerRecord]:
+    """The committed records of a topic, from its start to its end."""
+    found: list[ConsumerRecord] = []
     settings = {
         "bootstrap.servers": bootstrap,
         "isolation.level": "read_committed",
@@ -37,7 +46,7 @@ def committed(bootstrap: str, topic: str) -> list[str]:
         ends = consumer.end_offsets(places)
         while any((consumer.position(place) or 0) < end for place, end in ends.items()):
             for part in consumer.poll(1.0):
-                found += [record.value.decode() for record in part.records]
+                found += part.records
     return found
 
 
@@ -71,6 +80,75 @@ def test_killed_tasks_write_each_record_once(scene: Scene) -> None:
         assert sorted(committed(scene.broker.bootstrap_servers, scene.name)) == every(2, 150)
         assert worker.ask("GET", "/connectors/numbers/status")[1]["type"] == "source"
         assert worker.stop() == 0
+
+
+def is_fenced(producer: Producer, topic: str) -> bool:
+    """Whether what it sends in its open transaction is refused."""
+    try:
+        producer.send(topic, b"of a zombie", partition=0)
+        producer.commit_transaction()
+    except KafkaError as error:
+        return error.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+    return False
+
+
+def test_tasks_and_leaders_of_earlier_generations_cannot_write(scene: Scene) -> None:
+    bootstrap, name = scene.broker.bootstrap_servers, scene.name
+    slow = {**ENABLED, "scheduled_rebalance_max_delay_ms": "0"}
+    with ExitStack() as stack:
+
+        def zombie(transactional_id: str) -> Producer:
+            settings = {"bootstrap_servers": bootstrap, "transactional_id": transactional_id}
+            producer = stack.enter_context(Producer(**settings))
+            producer.begin_transaction()
+            return producer
+
+        leader = zombie(f"connect-cluster-{name}")
+        first = stack.enter_context(scene.worker(**slow))
+        second = stack.enter_context(scene.worker(**slow))
+        config = {**numbers(name, 50), "tasks.max": "3"}
+        second.create("numbers", config)
+        wait_until(lambda: stored(first, "numbers") == at(3, 50), "all is written")
+        assert is_fenced(leader, f"{name}-configs")
+        assert task_count(bootstrap, f"{name}-configs") == {"task-count": 3}
+
+        # What a worker that is cut off may still run: a task that is no longer there afterwards.
+        old = zombie(f"{name}-numbers-2")
+        status, _ = first.ask(
+            "PUT", "/connectors/numbers/config", {**config, "tasks.max": "2", "count": "60"}
+        )
+        assert status == 200
+        wait_until(lambda: at(2, 60)[0] in stored(second, "numbers"), "the new tasks have written")
+
+        assert is_fenced(old, name)
+        assert task_count(bootstrap, f"{name}-configs") == {"task-count": 2}
+    found = committed(bootstrap, name)
+    assert sorted(found) == sorted([*every(2, 60), *(f"2:{number}" for number in range(50))])
+
+
+def task_count(bootstrap: str, topic: str) -> Any:
+    """The last task-count record."""
+    records = [each for each in read(bootstrap, topic) if each.key == b"tasks-fencing-numbers"]
+    return json.loads(records[-1].value)
+
+
+def test_offsets_are_changed_after_the_tasks_are_fenced(scene: Scene) -> None:
+    bootstrap, name = scene.broker.bootstrap_servers, scene.name
+    with scene.worker(**ENABLED) as worker:
+        worker.create("numbers", {**numbers(name, 20), "tasks.max": "2"})
+        wait_until(lambda: stored(worker, "numbers") == at(2, 20), "all is written")
+        assert worker.ask("PUT", "/connectors/numbers/stop")[0] == 204
+        worker.wait_for("numbers", "STOPPED")
+        change = {"offsets": [{"partition": {"task": "0"}, "offset": {"next": 10}}]}
+        with Producer(bootstrap_servers=bootstrap, transactional_id=f"{name}-numbers-1") as old:
+            old.begin_transaction()
+            answer = worker.ask("PATCH", "/connectors/numbers/offsets", change)
+            assert answer[0] == 200, answer
+            assert is_fenced(old, name)
+        assert worker.ask("PUT", "/connectors/numbers/resume")[0] == 202
+        wait_until(lambda: stored(worker, "numbers") == at(2, 20), "it went on from there")
+    wanted = [*every(2, 20), *(f"0:{number}" for number in range(10, 20))]
+    assert sorted(committed(bootstrap, name)) == sorted(wanted)
 
 
 def block(language: str) -> str:

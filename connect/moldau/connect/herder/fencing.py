@@ -106,24 +106,25 @@ class Fencing:
         """Whether the tasks of a connector with this config are fenced."""
         return self.is_on and is_fenced_source(config)
 
-    async def before_start(self, name: str) -> bool:
-        """Have the older tasks of a connector fenced. Return False if the leader cannot be asked
-        at present: the same call may work later."""
+    async def before_start(self, name: str) -> str | None:
+        """Have the older tasks of a connector fenced. Return the cause, in one line, if that is not
+        possible at present: the same call may work later."""
         herder, membership = self._herder, self._herder.membership
         await membership.settled()
         if not membership.is_leader:
             url, key = membership.leader_url, herder.configs.image.session_key
             if url is None or key is None or self.ask_leader is None:
-                return False
+                return "the workers have no leader at present -> wait"
             asking = self.ask_leader(url, key, name)
         else:
             asking = self.fence(name)
         try:
             await asking
         except (ConnectError, KafkaError, OSError, TimeoutError) as error:
-            herder.log.warn("older tasks are not fenced, trying on", error=str(error))
-            return False
-        return True
+            cause = str(error) or "no answer in time"
+            herder.log.warn("older tasks are not fenced, trying on", connector=name, error=cause)
+            return f"the producers of older tasks are not fenced yet: {cause}"
+        return None
 
     async def fence(self, name: str) -> None:
         """Fence the older tasks of a connector, as the leader, if that is due."""

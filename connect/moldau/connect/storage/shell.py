@@ -25,8 +25,9 @@ from moldau.runtime import Runtime
 
 _POLL_S = 5.0
 _PATIENCE_S = 60.0
-_TRANSACTIONS_S = 90.0
-"""How long to wait if a transaction may be open that the cluster aborts after 60 s."""
+_TRANSACTIONS_S = 150.0
+"""How long to wait if a transaction of a killed task may be open, which the cluster aborts after
+the minute of its timeout, or the interval of its boundary more."""
 _CLOSE_S = 5.0
 """How long `aclose` waits for a broker that may be gone. Callers of `append` wait longer
 themselves, so only statuses can be pending then."""

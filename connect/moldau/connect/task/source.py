@@ -37,6 +37,8 @@ if TYPE_CHECKING:
 
 IDLE_S: Final = 0.1
 RETRY_MS: Final = 1_000
+OFFSETS_S: Final = 160.0
+"""How long the offsets may take: until open transactions of killed tasks are aborted."""
 FLUSH_PART: Final = 0.5
 """The part of the time for a graceful stop that the last flush may take."""
 
@@ -134,7 +136,9 @@ class SourceRunner(TaskRunner):
             self._transactions.start(self._producer, self)
 
     def _ask_offsets(self, partitions: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
-        found: list[dict[str, Any] | None] = self.link.ask("offsets.read", partitions=partitions)
+        found: list[dict[str, Any] | None] = self.link.ask(
+            "offsets.read", timeout_s=OFFSETS_S, partitions=partitions
+        )
         return found
 
     def work(self) -> None:

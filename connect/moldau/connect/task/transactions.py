@@ -24,10 +24,6 @@ from moldau.errors.codes import KafkaError
 
 TIMEOUT_MS: Final = 60_000
 RETRY_MS: Final = 500
-_WAITS: Final = (
-    "the leader of the workers has not fenced the producers of older tasks yet -> see the worker's "
-    "log if this lasts"
-)
 
 
 def boundaries_of(config: Mapping[str, str], worker: Mapping[str, str], now_ms: int) -> Boundaries:
@@ -81,8 +77,8 @@ class TaskTransactions:
     def start(self, producer: Producer, waits: Waits) -> None:
         """Fence what ran before. On return no older run of a task can write any more. Raise
         ConnectError if this run is itself an older one."""
-        while not self._link.ask("tasks.fence"):
-            waits.tell_cause(_WAITS)
+        while (cause := self._link.ask("tasks.fence")) is not None:
+            waits.tell_cause(str(cause))
             if not waits.wait_ms(RETRY_MS):
                 return
         waits.tell_cause(None)
