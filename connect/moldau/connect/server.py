@@ -23,6 +23,7 @@ from moldau.connect.rest.forwarding import Forwarding
 from moldau.connect.rest.levels import Levels
 from moldau.connect.rest.openapi import document_route
 from moldau.connect.rest.overview import Overview
+from moldau.connect.rest.protection import client_verification, is_signed, rest_protection
 from moldau.connect.storage.file import FileLog
 from moldau.connect.storage.log import KeyedLog, MemoryLog
 from moldau.connect.storage.shell import TopicLog, TopicSpec
@@ -44,6 +45,7 @@ from moldau.connect.worker.settings import (
     unknown_settings,
 )
 from moldau.errors import ConfigError
+from moldau.link.http_protection import open_to_all
 from moldau.logging import Loggers
 from moldau.plugins.layers import platform_version
 from moldau.runtime import Runtime
@@ -65,9 +67,11 @@ class Place:
 
 def _admin_address(text: str) -> tuple[str, int]:
     first = text.split(",")[0].strip()
-    host, _, port = first.lower().removeprefix("http://").rpartition(":")
+    host, _, port = first.lower().partition("://")[2].rpartition(":")
     if not port.isdecimal() or int(port) > PORT_MAX:
-        raise ConfigError("must be http://HOST:PORT", setting="admin.listeners", value=first)
+        raise ConfigError(
+            "must be http://HOST:PORT or https://", setting="admin.listeners", value=first
+        )
     return host.strip("[]") or "127.0.0.1", int(port)
 
 
@@ -85,6 +89,8 @@ class ConnectWorker:
         self._runtime = runtime
         self._place = place
         self._loggers = loggers
+        self.protection = rest_protection(self.settings, runtime.clock)
+        self._admin_protection = rest_protection(self.settings, runtime.clock, "admin.listeners")
         self._rest: HttpServer | None = None
         self._cluster_id = ""
         self._admin_rest: HttpServer | None = None
@@ -99,6 +105,7 @@ class ConnectWorker:
         if self._place.listen is not None:
             self._rest = HttpServer(self._runtime, *_REST)
             self.address = self._rest.bind(*self._place.listen)
+            self._warn_of_open(self.address)
         if self._place.state is not None:
             self.settings["group.id"] = self._standalone_id(self._place.state)
         worker_id = self._advertised()
@@ -110,7 +117,7 @@ class ConnectWorker:
         if isinstance(membership, GroupMembership):
             membership.on_change = self.herder.wake
             membership.stops = self.herder.stopped
-        self.operations = Operations(self.herder)
+        self.operations = Operations(self.herder, self.protection.scheme)
         try:
             await self._serve()
             await self.herder.start()
@@ -118,11 +125,19 @@ class ConnectWorker:
             await self.aclose()
             raise
 
+    def _warn_of_open(self, address: tuple[str, int]) -> None:
+        if open_to_all(self.protection, address[0]):
+            self._loggers.get("moldau.connect.worker").warn(
+                "every client that reaches this machine can change connectors: there is no login "
+                "(docs/security.md)",
+                address=f"{address[0]}:{address[1]}",
+            )
+
     async def _serve(self) -> None:
         if self._rest is None:
             return
         version = platform_version()
-        forwarding = Forwarding()
+        forwarding = Forwarding(self.protection.scheme, client_verification(self.settings))
         self.herder.send_tasks = forwarding.send_tasks
         self.herder.fencing.ask_leader = forwarding.fence
         api = Api(self.operations, lambda: self._cluster_id, version, forwarding)
@@ -132,7 +147,10 @@ class ConnectWorker:
             *Overview(self.operations, forwarding).routes(),
         ]
         await self._serve_admin(Levels(api), routes)
-        await self._rest.start(make_application(routes, self.settings))
+        application = make_application(routes, self.settings)
+        await self._rest.start(
+            self.protection.guard(application, is_signed), self.protection.context
+        )
 
     async def _serve_admin(self, levels: Levels, routes: list[Route]) -> None:
         """Serve /admin on the address in `admin.listeners`; an empty setting turns /admin off."""
@@ -142,7 +160,9 @@ class ConnectWorker:
         elif text.strip():
             self._admin_rest = HttpServer(self._runtime, *_REST)
             self.admin_address = self._admin_rest.bind(*_admin_address(text))
-            await self._admin_rest.start(make_application(levels.routes(), self.settings))
+            application = make_application(levels.routes(), self.settings)
+            by = self._admin_protection
+            await self._admin_rest.start(by.guard(application), by.context)
 
     async def _find_cluster(self) -> None:
         settings = client_settings(self.settings, "admin.")
@@ -161,7 +181,7 @@ class ConnectWorker:
         if not self.is_distributed:
             return Alone()
         log = self._loggers.get("moldau.connect.group")
-        url = f"http://{worker_id}/"
+        url = f"{self.protection.scheme}://{worker_id}/"
         return GroupMembership(self._runtime, self.settings, url, configs, log)
 
     def _standalone_id(self, state: str) -> str:

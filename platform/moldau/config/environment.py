@@ -3,9 +3,9 @@
 The convention is that of Kafka's own container images, with either prefix: `_` stands for a dot,
 `__` for an underscore, `___` for a dash; `MOLDAU_LOG_RETENTION_MS` is `log.retention.ms`. These
 variables are ignored: those that the images use for other things (`KAFKA_HEAP_OPTS`, ...), those of
-the commands of `moldau` (`MOLDAU_BOOTSTRAP`, `MOLDAU_COMMAND_CONFIG`, `MOLDAU_CONNECT`), and those
-of moldau's own tests and build (`MOLDAU_SEEDS`, ...). Any other variable with the prefix is a
-setting, so a misspelt one is rejected and not ignored.
+the commands of `moldau` (`MOLDAU_BOOTSTRAP`, `MOLDAU_CONNECT`, ...), and those of moldau's own
+tests and build (`MOLDAU_SEEDS`, ...). Any other variable with the prefix is a setting, so a
+misspelt one is rejected and not ignored.
 """
 
 from __future__ import annotations
@@ -38,7 +38,8 @@ _OF_DEVELOPMENT = frozenset(
 
 # For commands that use a cluster; they are not settings of a broker.
 _OF_COMMANDS = frozenset(
-    MOLDAU_PREFIX + name for name in ("BOOTSTRAP", "COMMAND_CONFIG", "CONNECT")
+    MOLDAU_PREFIX + name
+    for name in ("BOOTSTRAP", "COMMAND_CONFIG", "CONNECT", "CONNECT_CA", "CONNECT_TOKEN")
 )
 
 # For the JVM, its log4j or the image itself; no broker setting has these names.

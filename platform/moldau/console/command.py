@@ -10,6 +10,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import add_connection_arguments
 
 if TYPE_CHECKING:
+    from moldau.link.http_protection import HttpProtection
     from moldau.runtime import Runtime
 
 LISTEN: Final = "127.0.0.1:8080"
@@ -29,6 +30,7 @@ class ConsoleCommand:
             metavar="HOST:PORT",
             help=f"where the pages are served; default: {LISTEN}",
         )
+        add_http_config(parser)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         from moldau.cli.commands.cluster_connection import client_settings
@@ -37,28 +39,44 @@ class ConsoleCommand:
         check_installed()
         host, port = parse_address(arguments.listen)
         settings = client_settings(arguments, context)
-        if host not in LOCAL:
+        if host not in LOCAL and arguments.http_config is None:
             context.err.write(
                 f"moldau: the console has no login: {host}:{port} lets every visitor change the "
-                "cluster\n"
+                "cluster; --http-config protects it\n"
             )
 
         async def main(runtime: Runtime) -> None:
+            from moldau.link.http_protection import HttpProtection, load_protection
             from moldau.runtime.signals import until_signal
 
-            await until_signal(_serve(runtime, dict(settings), (host, port), context))
+            path = arguments.http_config
+            by = HttpProtection() if path is None else load_protection(path, runtime.clock)
+            await until_signal(_serve(runtime, dict(settings), ((host, port), by), context))
 
         run(main, node="console")
         return Exit.DONE
 
 
+def add_http_config(parser: ArgumentParser) -> None:
+    """Add the option for the protection of an HTTP server."""
+    parser.add_argument(
+        "--http-config",
+        metavar="FILE",
+        help="settings that protect the pages: TLS, client certificates, passwords, bearer tokens "
+        "(docs/security.md)",
+    )
+
+
 async def _serve(
-    runtime: Runtime, settings: dict[str, str], listen: tuple[str, int], context: Context
+    runtime: Runtime,
+    settings: dict[str, str],
+    place: tuple[tuple[str, int], HttpProtection],
+    context: Context,
 ) -> None:
     from moldau.console.server import served
     from moldau.runtime.signals import forever
 
-    async with served(runtime, settings, listen) as address:
+    async with served(runtime, settings, *place) as address:
         with suppress(BrokenPipeError):
             context.out.write(f"moldau console is up at {address}\nCtrl-C stops it.\n")
             context.out.flush()

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from moldau.console.application import make_application
 from moldau.console.command import LOCAL
 from moldau.console.connection import Connection
+from moldau.link.http_protection import HttpProtection
 from moldau.runtime.http_server import HttpServer
 
 if TYPE_CHECKING:
@@ -17,7 +18,10 @@ if TYPE_CHECKING:
 
 @asynccontextmanager
 async def served(
-    runtime: Runtime, settings: Mapping[str, str], listen: tuple[str, int]
+    runtime: Runtime,
+    settings: Mapping[str, str],
+    listen: tuple[str, int],
+    protection: HttpProtection | None = None,
 ) -> AsyncIterator[str]:
     """Serve the console of a cluster, and yield its address. Raise CannotListen.
 
@@ -28,8 +32,10 @@ async def served(
     try:
         host, port = server.bind(*listen)
         hosts = LOCAL if listen[0] in LOCAL else None
-        await server.start(make_application(connection, runtime.clock, hosts))
-        yield f"http://{f'[{host}]' if ':' in host else host}:{port}"
+        by = HttpProtection() if protection is None else protection
+        application = by.guard(make_application(connection, runtime.clock, hosts))
+        await server.start(application, by.context)
+        yield f"{by.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
         await server.aclose()
         await connection.aclose()

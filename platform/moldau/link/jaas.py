@@ -61,6 +61,19 @@ def parse_jaas(text: str, setting: str = "sasl.jaas.config") -> LoginModule:
     return LoginModule(family, _options(words[2:-1], setting))
 
 
+def jaas_section(text: str, section: str, setting: str) -> tuple[str, dict[str, str]]:
+    """Return the module and the options of a section of a JAAS file, as `KafkaConnect { ... };`.
+    Raise ConfigError if it is missing or has several modules."""
+    found = re.search(rf"(?m)^\s*{re.escape(section)}\s*\{{(.*?)\}}\s*;", text, re.DOTALL)
+    words = [] if found is None else _words(found[1], setting)
+    if len(words) < 3 or words[-1] != (";", True) or (";", True) in words[:-1]:
+        raise ConfigError(
+            f"the file needs one login module in a section {section} {{ MODULE required ...; }};",
+            setting=setting,
+        )
+    return words[0][0], _options(words[2:-1], setting)
+
+
 def _words(text: str, setting: str) -> list[tuple[str, bool]]:
     """Return the words, each with whether it is a mark."""
     words = []

@@ -16,6 +16,9 @@ import uvicorn
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
+    import ssl
+    from collections.abc import Callable
+
     from moldau.runtime import Runtime
 
 START_S: Final = 10.0
@@ -55,13 +58,19 @@ class HttpServer:
         name = listening.getsockname()
         return host, int(name[1])
 
-    async def start(self, application: Any) -> None:
-        """Start to serve an ASGI application. On return requests are answered."""
+    async def start(
+        self, application: Any, context: Callable[[], ssl.SSLContext] | None = None
+    ) -> None:
+        """Start to serve an ASGI application; with TLS if `context` returns a context for each
+        handshake. On return requests are answered."""
         assert self._socket is not None, "bind first"
         config = uvicorn.Config(
             application, log_config=None, access_log=False, lifespan="off", ws="none",
             timeout_graceful_shutdown=2,
         )  # fmt: skip
+        config.load()
+        if context is not None:
+            config.ssl = _following(context)
         self._server = _Server(config)
         serving = self._server.serve(sockets=[self._socket])
         self._task = self._runtime.spawn(serving, name="http")
@@ -76,6 +85,17 @@ class HttpServer:
                 await asyncio.wait([self._task])
         if self._socket is not None:
             self._socket.close()
+
+
+def _following(context: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """Return a context whose handshakes use the present certificate."""
+    first = context()
+
+    def choose(handshake: ssl.SSLObject, name: str, _: ssl.SSLContext) -> None:
+        handshake.context = context()
+
+    first.sni_callback = choose
+    return first
 
 
 class _Server(uvicorn.Server):

@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import httpx
 import pytest
 
 from moldau.broker.main.exposure import exposed
 from moldau.broker.settings import Listener
+from tests.broker.main.processes import broker_process
+from tests.peers.kafka_broker import free_ports
 
 
 @pytest.mark.parametrize(
@@ -31,3 +36,19 @@ def test_a_listener_is_exposed_unless_only_this_machine_reaches_it(
 
 def test_what_is_encrypted_is_not() -> None:
     assert exposed([Listener("OUT", "", 9092, "SASL_SSL")]) == []
+
+
+@pytest.mark.real
+def test_metrics_with_a_token_are_read_by_no_other_client(tmp_path: Path) -> None:
+    (tmp_path / "tokens").write_text("scrape-token\n")
+    config = tmp_path / "http.properties"
+    config.write_text(f"http.tokens.file={tmp_path}/tokens\n")
+    (port,) = free_ports(1)
+    words = ("--metrics", f"127.0.0.1:{port}", "--set", f"moldau.metrics.http.config={config}")
+    with broker_process(tmp_path, *words) as broker, httpx.Client(trust_env=False) as client:
+        url = f"http://127.0.0.1:{port}"
+        assert client.get(f"{url}/metrics").status_code == 401
+        found = client.get(f"{url}/metrics", headers={"Authorization": "Bearer scrape-token"})
+        assert (found.status_code, "kafka_server" in found.text) == (200, True)
+        assert client.get(f"{url}/readyz").status_code == 200
+        assert "open to everyone" not in broker.stop()[1]

@@ -11,9 +11,15 @@ from moldau.broker.server.standalone import parse_listen
 from moldau.runtime.http_server import HttpServer
 
 if TYPE_CHECKING:
+    from moldau.link.http_protection import HttpProtection
     from moldau.runtime import Runtime
 
 _ADVICE: Final = "choose another --metrics"
+
+
+def _is_probe(method: str, path: str) -> bool:
+    """Whether it is a question of a supervisor, which has no login and learns no names."""
+    return path in ("/healthz", "/readyz")
 
 
 class MetricsServer:
@@ -24,12 +30,13 @@ class MetricsServer:
         self._runtime = runtime
         self._node: Observable | None = None
 
-    async def start(self, address: str) -> tuple[str, int]:
+    async def start(self, address: str, protection: HttpProtection) -> tuple[str, int]:
         """Serve, and return host and port. Raise ConfigError or CannotListen."""
         host, port = parse_listen(address)
         bound = self._server.bind(host, port)
         turn = partial(asyncio.sleep, 0)
-        await self._server.start(make_application(self._runtime.clock, turn, lambda: self._node))
+        application = make_application(self._runtime.clock, turn, lambda: self._node)
+        await self._server.start(protection.guard(application, _is_probe), protection.context)
         return bound
 
     def watch(self, node: Observable) -> None:

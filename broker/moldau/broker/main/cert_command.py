@@ -8,7 +8,6 @@ from typing import Final
 from moldau.cli.command import Context, Exit
 from moldau.cli.numbers import whole
 from moldau.errors import ConfigError
-from moldau.link.certificates import ISSUED_DAYS, Issued, check_library, issue
 
 _DAYS_MAX: Final = 3650
 
@@ -34,13 +33,13 @@ class CertCommand:
             each.add_argument(
                 "--days",
                 type=whole(1, _DAYS_MAX),
-                default=ISSUED_DAYS,
                 metavar="DAYS",
-                help=f"how long it is valid (default: {ISSUED_DAYS})",
+                help="how long it is valid (default: 730)",
             )
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
+        from moldau.link.certificates import ISSUED_DAYS, Issued, check_library, issue
         from moldau.runtime.places import absolute_path, write_private_text
         from moldau.runtime.real import RealRuntime
 
@@ -60,14 +59,15 @@ class CertCommand:
         hosts = arguments.hosts if is_node else ()
         name = arguments.hosts[0] if is_node else arguments.name
         now_ms = runtime.clock.wall_ms()
-        issued = issue(Issued(key, certificate), name, hosts, now_ms, arguments.days)
+        days = arguments.days or ISSUED_DAYS
+        issued = issue(Issued(key, certificate), name, hosts, now_ms, days)
         path = absolute_path(arguments.out)
         try:
             write_private_text(path, issued.key + issued.certificate)
         except OSError as error:
             why = error.strerror or str(error)
             raise ConfigError("the file cannot be written", path=path, why=why) from error
-        context.out.write(f"{path}: valid for {arguments.days} days, as User:CN={name}\n")
+        context.out.write(f"{path}: valid for {days} days, as User:CN={name}\n")
         return Exit.DONE
 
 

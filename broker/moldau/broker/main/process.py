@@ -90,7 +90,7 @@ async def _serve(
     formats = (
         arguments.config is None or arguments.shard is not None or arguments.cluster_id is not None
     )
-    async with _metrics_served(runtime, settings, out) as metrics:
+    async with _metrics_served(runtime, settings, loggers, out) as metrics:
         is_new = formats and _format_if_empty(runtime, settings, arguments.cluster_id)
         if "broker" in settings[process_roles]:
             await _serve_broker(runtime, settings, loggers, out, metrics, is_new=is_new)
@@ -100,22 +100,31 @@ async def _serve(
 
 @asynccontextmanager
 async def _metrics_served(
-    runtime: Runtime, settings: Settings, out: TextIO
+    runtime: Runtime, settings: Settings, loggers: Loggers, out: TextIO
 ) -> AsyncIterator[MetricsServer | None]:
     """Serve the metrics, if a setting says where, from before the node's start to after its end."""
-    from moldau.broker.settings.telemetry import moldau_metrics_listener
+    from moldau.broker.settings.telemetry import moldau_metrics_http_config, moldau_metrics_listener
 
     address = settings[moldau_metrics_listener]
     if not address:
         yield None
         return
     from moldau.broker.exposition.server import MetricsServer
+    from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
 
+    path = settings[moldau_metrics_http_config]
+    by = HttpProtection() if path is None else load_protection(path, runtime.clock)
     metrics = MetricsServer(runtime)
     try:
-        host, port = await metrics.start(address)
+        host, port = await metrics.start(address, by)
+        if open_to_all(by, host):
+            loggers.get("moldau.broker.main").warn(
+                "the metrics are open to everyone: they show the names of topics and groups",
+                address=f"{host}:{port}",
+                setting=moldau_metrics_http_config.name,
+            )
         with suppress(BrokenPipeError):
-            out.write(f"metrics at http://{host or 'localhost'}:{port}/metrics\n")
+            out.write(f"metrics at {by.scheme}://{host or 'localhost'}:{port}/metrics\n")
             out.flush()
         yield metrics
     finally:

@@ -31,6 +31,14 @@ moldau_metrics_listener = Setting(
     "HOST:PORT where the process serves /metrics for Prometheus, /healthz and /readyz; also "
     "`--metrics`. It shows the names of topics and groups. Kafka has no such setting.",
 )
+moldau_metrics_http_config = Setting(
+    "moldau.metrics.http.config",
+    STRING,
+    None,
+    "A file of settings that protect `moldau.metrics.listener`: TLS (`ssl.keystore.location`), "
+    "client certificates (`ssl.client.auth`), passwords (`http.users.file`), bearer tokens "
+    "(`http.tokens.file`). Kafka has no such setting.",
+)
 metrics_num_samples = Setting(
     "metrics.num.samples",
     INT,

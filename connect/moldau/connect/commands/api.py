@@ -5,14 +5,19 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from types import TracebackType
-from typing import Any, Final, Self
+from typing import TYPE_CHECKING, Any, Final, Self
 from urllib.parse import quote
 
 from moldau.cli.command import Context, UsageError
 from moldau.errors import MoldauError
 
+if TYPE_CHECKING:
+    import ssl
+
 DEFAULT_URL: Final = "http://127.0.0.1:8083"
 VARIABLE: Final = "MOLDAU_CONNECT"
+CA_VARIABLE: Final = "MOLDAU_CONNECT_CA"
+TOKEN_VARIABLE: Final = "MOLDAU_CONNECT_TOKEN"  # noqa: S105 - its name
 TIMEOUT_S: Final = 100.0
 _TOO_HIGH: Final = 400
 
@@ -24,7 +29,11 @@ class RestRefused(MoldauError):
 def add_url(parser: ArgumentParser) -> None:
     """Add the option for the worker's URL."""
     parser.add_argument(
-        "--url", metavar="URL", help=f"a worker's REST API; else {VARIABLE}, else {DEFAULT_URL}"
+        "--url",
+        metavar="URL",
+        help=f"a worker's REST API; else {VARIABLE}, which may have user:password@, else "
+        f"{DEFAULT_URL}; {TOKEN_VARIABLE} is a bearer token, {CA_VARIABLE} a PEM file with the "
+        "authority of https",
     )
 
 
@@ -42,9 +51,15 @@ class Rest:
         url = arguments.url or context.environment.get(VARIABLE) or DEFAULT_URL
         if not url.startswith(("http://", "https://")):
             url = f"http://{url}"
-        self.url = url.rstrip("/")
+        scheme, _, place = url.rstrip("/").partition("://")
+        self.url = f"{scheme}://{place.rpartition('@')[2]}"  # without a password, for messages
+        token = context.environment.get(TOKEN_VARIABLE)
+        headers = {} if not token else {"Authorization": f"Bearer {token}"}
         try:
-            self._client = httpx.Client(base_url=self.url, timeout=TIMEOUT_S, trust_env=False)
+            self._client = httpx.Client(
+                base_url=f"{scheme}://{place}", timeout=TIMEOUT_S, trust_env=False,
+                headers=headers, verify=_verification(context.environment.get(CA_VARIABLE)),
+            )  # fmt: skip
         except httpx.InvalidURL as error:
             raise UsageError(f"--url: {error}") from None
 
@@ -81,6 +96,17 @@ class Rest:
     def connector(self, name: str, tail: str = "") -> str:
         """Return the path of a connector."""
         return f"/connectors/{quote(name, safe='')}{tail}"
+
+
+def _verification(path: str | None) -> ssl.SSLContext | bool:
+    if not path:
+        return True
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=path)
+    except OSError as error:
+        raise UsageError(f"{CA_VARIABLE}={path}: it cannot be used: {error}") from None
 
 
 def _message(text: str) -> str:

@@ -131,7 +131,7 @@ def _announce(worker: ConnectWorker, connectors: dict[str, Any], context: Contex
     lines = [f"moldau connect {platform_version()} is up"]
     lines.append(f"  bootstrap   {worker.settings['bootstrap.servers']}")
     if worker.address is not None:
-        lines.append(f"  rest        http://{worker.herder.worker_id}")
+        lines.append(f"  rest        {worker.protection.scheme}://{worker.herder.worker_id}")
     if worker.is_distributed:
         lines.append(f"  group       {worker.settings['group.id']}")
     else:
@@ -163,6 +163,7 @@ def make_loggers(runtime: Runtime, arguments: Namespace, context: Context) -> Lo
 def settings_given(arguments: Namespace, context: Context, files: Files) -> dict[str, str]:
     """Return the settings of the file, then of --bootstrap, then of --set: the later one wins."""
     from moldau.config.properties import parse_properties
+    from moldau.connect.rest.protection import JAAS_FILE, jaas_file_of
 
     found: dict[str, str] = {}
     if arguments.config is not None:
@@ -172,6 +173,9 @@ def settings_given(arguments: Namespace, context: Context, files: Files) -> dict
         found["bootstrap.servers"] = arguments.bootstrap
     elif "bootstrap.servers" not in found and "MOLDAU_BOOTSTRAP" in context.environment:
         found["bootstrap.servers"] = context.environment["MOLDAU_BOOTSTRAP"]
+    jaas_file = jaas_file_of(context.environment)
+    if jaas_file is not None:
+        found.setdefault(JAAS_FILE, jaas_file)
     for each in arguments.set:
         name, equals, value = each.partition("=")
         if not equals or not name.strip():
@@ -183,7 +187,12 @@ def settings_given(arguments: Namespace, context: Context, files: Files) -> dict
 def _listen(
     given: str | None, settings: dict[str, str], *, is_distributed: bool
 ) -> tuple[str, int] | None:
-    text = given or settings.get("listeners", "").split(",")[0].strip()
+    listener = settings.get("listeners", "").split(",")[0].strip()
+    text = given or listener
+    if given and listener.lower().startswith("https:") and "://" not in given:
+        settings["listeners"] = f"https://{given}"
+    elif given:
+        settings["listeners"] = given
     if not text:
         if not is_distributed:
             return None
@@ -193,9 +202,10 @@ def _listen(
 
 def parse_address(text: str) -> tuple[str, int]:
     """Return host and port of the REST API."""
-    if text.lower().startswith("https:"):
-        raise UsageError("the REST API speaks http only: put a proxy with TLS before it")
-    host, _, port = text.removeprefix("http://").removeprefix("HTTP://").rpartition(":")
+    scheme, found, place = text.partition("://")
+    if found and scheme.lower() not in ("http", "https"):
+        raise UsageError(f"the REST API speaks http and https, not {scheme}")
+    host, _, port = (place if found else text).rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
         raise UsageError(f"the REST API's address is HOST:PORT, not {text}")
     return host.strip("[]") or "0.0.0.0", int(port)  # noqa: S104 - as Kafka Connect reads it

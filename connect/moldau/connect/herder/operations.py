@@ -42,8 +42,10 @@ RESTARTABLE: Final = (State.FAILED,)
 class Operations:
     """The requests that one worker serves."""
 
-    def __init__(self, herder: Herder) -> None:
+    def __init__(self, herder: Herder, scheme: str = "http") -> None:
+        """`scheme` is what the workers' REST APIs speak."""
         self.herder = herder
+        self._scheme = scheme
 
     # Reading
 
@@ -263,7 +265,7 @@ class Operations:
             owner = self.herder.statuses.image.tasks.get(task)
             if owner is None or owner.worker_id == self.herder.worker_id:
                 raise Rebalancing(f"no worker runs {task} at present: try again in a moment")
-            raise NotLeader(f"http://{owner.worker_id}/")
+            raise NotLeader(f"{self._scheme}://{owner.worker_id}/")
         self.herder.request_restart(task)
         self.herder.wake()
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ssl
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -22,11 +23,20 @@ _PASSED: Final = ("content-type", "location", "retry-after")
 class Forwarding:
     """A worker's HTTP client for the leader and other workers."""
 
-    async def read(self, url: str) -> dict[str, Any]:
+    def __init__(self, scheme: str = "http", verification: ssl.SSLContext | bool = True) -> None:
+        """`verification` is what their certificates are checked by."""
+        self.scheme = scheme
+        self._verification = verification
+
+    def _client(self, timeout_s: float) -> httpx.AsyncClient:
+        return httpx.AsyncClient(timeout=timeout_s, trust_env=False, verify=self._verification)
+
+    async def read(self, url: str, authorization: str | None = None) -> dict[str, Any]:
         """Return the JSON object at a URL of another worker; {} after any failure."""
+        headers = {} if authorization is None else {"Authorization": authorization}
         try:
-            async with httpx.AsyncClient(timeout=READ_S, trust_env=False) as client:
-                found = await client.get(url)
+            async with self._client(READ_S) as client:
+                found = await client.get(url, headers=headers)
             body = orjson.loads(found.content)
         except (httpx.HTTPError, orjson.JSONDecodeError):
             return {}
@@ -49,7 +59,7 @@ class Forwarding:
         path = f"{url.rstrip('/')}/connectors/{quote(name, safe='')}/{part}"
         headers = {**sign(key, body), "Content-Type": "application/json"}
         try:
-            async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+            async with self._client(TIMEOUT_S) as client:
                 found = await client.request(
                     method, path, params={"forward": "false"}, content=body, headers=headers
                 )
@@ -80,7 +90,7 @@ class Forwarding:
             if name.lower() in ("content-type", "authorization", "accept")
         }
         try:
-            async with httpx.AsyncClient(timeout=TIMEOUT_S, trust_env=False) as client:
+            async with self._client(TIMEOUT_S) as client:
                 found = await client.request(
                     request.method, url, params=params, content=await request.body(),
                     headers=headers,

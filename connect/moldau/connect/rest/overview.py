@@ -61,20 +61,21 @@ class Overview:
             if name.startswith(prefixes) and "auth" not in name and "password" not in name
         }
 
-    async def everywhere(self) -> Json:
+    async def everywhere(self, authorization: str | None = None) -> Json:
         """Return the facts of `here` from all workers that have written a status."""
         statuses = self._herder.statuses.image
         workers = {each.worker_id for each in statuses.connectors.values()}
         workers |= {each.worker_id for each in statuses.tasks.values()}
         found: Json = {}
         for worker in sorted(workers - {self._herder.worker_id}):
-            found.update(await self._forwarding.read(f"http://{worker}/v1/tasks"))
+            url = f"{self._forwarding.scheme}://{worker}/v1/tasks"
+            found.update(await self._forwarding.read(url, authorization))
         found.update(self.here())
         return found
 
-    async def connectors(self) -> Json:
+    async def connectors(self, authorization: str | None = None) -> Json:
         """Return the facts about every connector, by name."""
-        details = await self.everywhere()
+        details = await self.everywhere(authorization)
         found: Json = {}
         for name in self._operations.names():
             config = self._herder.configs.image.get(name)
@@ -98,7 +99,7 @@ class Overview:
         from moldau.connect.rest.application import answer
 
         async def connectors(request: Request) -> Response:
-            return answer(await self.connectors())
+            return answer(await self.connectors(request.headers.get("authorization")))
 
         async def tasks(request: Request) -> Response:
             return answer(self.here())

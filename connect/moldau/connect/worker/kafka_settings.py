@@ -22,9 +22,12 @@ BUILT: Final = frozenset(
         "admin.listeners",
         "config.providers",
         "inter.worker.key.ttl.ms",
+        "java.security.auth.login.config",
         "listeners",
+        "moldau.rest.http.config",
         "rest.advertised.host.name",
         "rest.advertised.port",
+        "rest.extension.classes",
         "scheduled.rebalance.max.delay.ms",
     }
 )
@@ -32,7 +35,6 @@ BUILT: Final = frozenset(
 
 _BY_PIP: Final = "connectors are Python packages, installed with pip beside the worker"
 _METRICS: Final = "a worker serves its metrics at GET /metrics"
-_HTTP: Final = "the REST API speaks http only: put a proxy with TLS before it"
 _BY_SYSTEM: Final = "the operating system chooses"
 IGNORED: Final[Mapping[str, str]] = {
     "auto.include.jmx.reporter": _METRICS,
@@ -57,8 +59,7 @@ IGNORED: Final[Mapping[str, str]] = {
 }
 """Settings without an effect, and the reason. Each is a warning."""
 IGNORED_PREFIXES: Final[Mapping[str, str]] = {
-    "admin.listeners.https.": _HTTP,
-    "listeners.https.": _HTTP,
+    "admin.listeners.https.": "the settings of listeners.https. count for both",
     "metrics.context.": _METRICS,
     **WITHOUT_EFFECT,
 }
@@ -99,11 +100,8 @@ REFUSED: Final[Mapping[str, Allowed]] = {
     "response.http.headers.config": Allowed(
         ("",), "remove it, and add headers in a proxy before the REST API"
     ),
-    "rest.advertised.listener": Allowed(("", "http"), f"set it to http: {_HTTP}"),
-    "rest.extension.classes": Allowed(
-        ("",),
-        "remove it: Java's extensions cannot run here. The REST API asks for no password, so put a "
-        "proxy that does before it, or let it listen on 127.0.0.1 only",
+    "rest.advertised.listener": Allowed(
+        ("", "http", "https"), "set it to the protocol of listeners, or remove it"
     ),
     "value.converter.plugin.version": _PINNED,
 }
@@ -120,8 +118,6 @@ def check_promises(given: Config) -> None:
         found = listed(given, name)
         if len(found) > 1:
             raise ConfigError("must be one address", setting=name, value=given[name])
-        if found and found[0].lower().startswith("https:"):
-            raise ConfigError(_HTTP, setting=name, value=given[name])
 
 
 def ignored_settings(given: Config) -> Iterator[Problem]:

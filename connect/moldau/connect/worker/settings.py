@@ -80,6 +80,7 @@ _OF_PARTS: Final = (
     "config.storage.",
     "offset.storage.",
     "status.storage.",
+    "listeners.https.",
 )
 _RESERVED: Final = frozenset({"cleanup.policy", "partitions", "replication.factor", "topic"})
 
