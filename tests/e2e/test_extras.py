@@ -441,6 +441,30 @@ def _console(installed: Installed) -> None:
     assert "ready" in told
 
 
+def _registry(installed: Installed) -> None:
+    """The command has all it needs, and Avro and JSON schemas are understood."""
+    program = (
+        "from moldau.registry.command import check_installed; check_installed()\n"
+        "from moldau.client.serdes.registry.schemas import Schema\n"
+        "from moldau.registry.formats.table import parse\n"
+        "import moldau.registry.server\n"
+        "for text, kind in (('\"int\"', 'AVRO'), ('{}', 'JSON')):\n"
+        "    print(parse(Schema(text, kind), None).canonical)\n"
+    )
+    assert installed.run(program).split() == ['"int"', "{}"]
+
+
+def _registry_protobuf(installed: Installed) -> None:
+    """Protobuf schemas are compiled."""
+    program = (
+        "from moldau.client.serdes.registry.schemas import Schema\n"
+        "from moldau.registry.formats.table import parse\n"
+        "text = 'syntax = \"proto3\"; message M { int32 a = 1; }'\n"
+        "print(parse(Schema(text, 'PROTOBUF'), None).file.message_type[0].name)\n"
+    )
+    assert installed.run(program).strip() == "M"
+
+
 _OAUTH: Final = """
 from joserfc.jwk import ECKey, KeySet
 from moldau.broker.security.oauth import key_set
@@ -473,6 +497,8 @@ EXAMPLES: Final[dict[str, Example]] = {
     "parquet": _parquet,
     "postgres": _postgres,
     "protobuf": _protobuf,
+    "registry": _registry,
+    "registry-protobuf": _registry_protobuf,
     "schema-registry": _schema_registry,
     "spark": _spark,
     "spark-connect": _spark_connect,

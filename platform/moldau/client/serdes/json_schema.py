@@ -141,6 +141,11 @@ def schema_of_type(type: Any) -> dict[str, Any]:
     return TypeAdapter(type).json_schema(mode="serialization")
 
 
+def check_json_schema(schema: Schema, known: Mapping[str, Any]) -> None:
+    """Raise ConfigError if a schema is invalid. `known` are its references, loaded, by name."""
+    _validator(schema, known)
+
+
 async def checker(
     registry: SchemaRegistry,
     schema: Schema,

@@ -1,0 +1,139 @@
+"""`moldau registry`: runs a Schema Registry on a cluster.
+
+moldau registry start --bootstrap localhost:9092
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands.actions import Action, ActionCommand
+
+if TYPE_CHECKING:
+    from moldau.logging import Logger
+    from moldau.registry.server import Options
+    from moldau.runtime import Runtime
+
+LISTEN: Final = "127.0.0.1:8081"
+LOCAL: Final = frozenset(("127.0.0.1", "localhost", "::1"))
+_WILDCARDS: Final = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared, not bound
+_NEEDED: Final = ("fastavro", "httpcore2", "jsonschema_rs", "starlette", "uvicorn")
+
+
+def _add(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--listen",
+        default=LISTEN,
+        metavar="HOST:PORT",
+        help=f"where the REST API is served; default: {LISTEN}",
+    )
+    parser.add_argument(
+        "--advertised",
+        metavar="HOST:PORT",
+        help="where other instances reach this one; default: as --listen",
+    )
+    parser.add_argument("--topic", default="_schemas", help="default: _schemas")
+    parser.add_argument(
+        "--group",
+        default="schema-registry",
+        help="the group in which instances elect the one that writes; default: schema-registry",
+    )
+    parser.add_argument("--log-level", default="warn", help="default: warn")
+    parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
+
+
+def _start(arguments: Namespace, context: Context) -> int:
+    from moldau.cli.commands.cluster_connection import client_settings, telling_where
+    from moldau.runtime.real import run
+
+    check_installed()
+    options = options_of(arguments)
+    settings = client_settings(arguments, context)
+    if options.listen[0] not in LOCAL:
+        host, port = options.listen
+        context.err.write(
+            f"moldau: the registry has no login: {host}:{port} lets every visitor change schemas\n"
+        )
+
+    async def main(runtime: Runtime) -> None:
+        from moldau.runtime.signals import until_signal
+
+        log = _logger(runtime, arguments, context)
+        await until_signal(_serve(runtime, dict(settings), options, log, context))
+
+    with telling_where(settings):
+        run(main, node="registry")
+    return Exit.DONE
+
+
+async def _serve(
+    runtime: Runtime, settings: dict[str, str], options: Options, log: Logger, context: Context
+) -> None:
+    from moldau.registry.server import served
+    from moldau.runtime.signals import forever
+
+    async with served(runtime, settings, options, log) as address:
+        with suppress(BrokenPipeError):
+            context.out.write(f"moldau registry is up at {address}\nCtrl-C stops it.\n")
+            context.out.flush()
+        await forever()
+
+
+def options_of(arguments: Namespace) -> Options:
+    """Return the options of the arguments. Raise UsageError."""
+    from moldau.registry.server import Options
+
+    listen = parse_address(arguments.listen, "--listen")
+    advertised = None
+    if arguments.advertised is not None:
+        advertised = parse_address(arguments.advertised, "--advertised")
+    elif listen[0] in _WILDCARDS:
+        raise UsageError(
+            f"--listen {arguments.listen} is every address of this machine: give --advertised "
+            "HOST:PORT, by which other instances reach this one"
+        )
+    return Options(listen, advertised, arguments.topic, arguments.group)
+
+
+def parse_address(text: str, option: str) -> tuple[str, int]:
+    """Return host and port of HOST:PORT. Raise UsageError."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65_535:
+        raise UsageError(f"{option} takes HOST:PORT, not {text!r}")
+    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
+
+
+def check_installed() -> None:
+    """Raise ConfigError if a package of the extra `registry` is missing."""
+    from importlib.util import find_spec
+
+    from moldau.errors import ConfigError
+    from moldau.plugins.extras import install_command
+
+    for name in _NEEDED:
+        if find_spec(name) is None:
+            raise ConfigError(f"the schema registry needs {name}: {install_command('registry')}")
+
+
+def _logger(runtime: Runtime, arguments: Namespace, context: Context) -> Logger:
+    """Return a logger that writes to standard error, also the lines of other libraries."""
+    import logging
+
+    from moldau.logging import Loggers, parse_level
+    from moldau.logging.stdlib import StandardLines
+
+    level = parse_level(arguments.log_level)
+    loggers = Loggers(runtime.clock, context.err.write, json=arguments.log_json, level=level)
+    root = logging.getLogger()
+    root.handlers[:] = [StandardLines(loggers)]
+    root.setLevel(logging.WARNING)
+    return loggers.get("moldau.registry")
+
+
+command = ActionCommand(
+    "A Schema Registry with Confluent's REST API, on any Kafka cluster.",
+    (Action("start", "serve the schemas of a cluster", _add, _start),),
+)

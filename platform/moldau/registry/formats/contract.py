@@ -1,0 +1,65 @@
+"""What the formats have in common: parsed schemas, and the differences that break readers."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Protocol, Self, TypeAlias
+
+from moldau.client.serdes.registry.schemas import Reference, Schema
+
+Resolve: TypeAlias = Callable[[Reference], Schema]
+"""Returns a referenced schema. Raises InvalidSchema if there is none."""
+
+DEPTH_MAX = 32
+"""How deep references may go."""
+
+
+class InvalidSchema(Exception):
+    """The text is not a schema of its type, or a reference is missing."""
+
+
+@dataclass(frozen=True, slots=True)
+class Difference:
+    """A reason why one schema cannot read the data of another one."""
+
+    kind: str
+    path: str
+    description: str
+
+    def __str__(self) -> str:
+        return f"{{errorType:'{self.kind}', description:'{self.description}', path:'{self.path}'}}"
+
+
+class Parsed(Protocol):
+    """A parsed schema."""
+
+    @property
+    def canonical(self) -> str:
+        """The text that is stored."""
+
+    @property
+    def identity(self) -> str:
+        """The text by which schemas are the same or not."""
+
+    @property
+    def normalized(self) -> str:
+        """The canonical text without differences of order that mean nothing."""
+
+    def differences(self, writer: Self) -> list[Difference]:
+        """Return why this schema cannot read what was written with `writer`; [] if it can."""
+
+    def text(self, format: str) -> str | None:
+        """Return the schema in another format, such as `serialized`; None if there is no such."""
+
+
+def collect(
+    schema: Schema, resolve: Resolve, add: Callable[[Reference, Schema], None], depth: int = 0
+) -> None:
+    """Call `add` for each referenced schema, each after those that it needs itself."""
+    if depth > DEPTH_MAX:
+        raise InvalidSchema("its references are too deep or go in a circle")
+    for each in schema.references:
+        found = resolve(each)
+        collect(found, resolve, add, depth + 1)
+        add(each, found)

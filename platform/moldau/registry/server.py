@@ -1,0 +1,145 @@
+"""One instance of the registry: the log, the election, the decisions and the REST API, joined."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.client.serdes.registry.connections import Connections, HttpBroken
+from moldau.client.serdes.registry.http import HttpRequest, parse_url
+from moldau.errors.codes import KafkaError
+from moldau.registry import refusals
+from moldau.registry.application import Api, make_application
+from moldau.registry.catalogue import Catalogue
+from moldau.registry.decisions import Decisions, Outcome
+from moldau.registry.election import Election, url_of
+from moldau.registry.log import SchemasLog
+from moldau.registry.queries import Queries
+from moldau.registry.refusals import Refusal
+from moldau.registry.store import Store
+from moldau.registry.writer import Writer
+from moldau.runtime.http_server import HttpServer
+
+if TYPE_CHECKING:
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+TOPIC: Final = "_schemas"
+GROUP: Final = "schema-registry"
+FORWARD_S: Final = 60.0
+CONNECT_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """Where an instance listens, and the names that all instances share."""
+
+    listen: tuple[str, int]
+    advertised: tuple[str, int] | None = None
+    topic: str = TOPIC
+    group: str = GROUP
+
+
+class SchemaRegistryServer:
+    """One instance."""
+
+    def __init__(
+        self, runtime: Runtime, settings: Mapping[str, str], options: Options, log: Logger
+    ) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self._options = options
+        self._logger = log
+        self.store = Store()
+        self._log = SchemasLog(runtime, settings, options.topic, log)
+        self._http = HttpServer(runtime, "the schema registry", "choose another address")
+        self._election: Election | None = None
+        self._writer: Writer | None = None
+        self._connections: Connections | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.url = ""
+
+    async def start(self) -> str:
+        """Read the schemas and serve them; return the address. On return reads are answered;
+        writes wait for the election. Raise CannotListen, KafkaError or ConfigError."""
+        host, port = self._http.bind(*self._options.listen)
+        address = self._options.advertised or (host, port)
+        self.url = url_of(*address)
+        await self._log.start(self.store.replay)
+        if self.store.unreadable:
+            self._logger.warn(
+                "records of the topic of schemas were passed over: they are of no known form",
+                records=self.store.unreadable,
+            )
+        group = self._options.group
+        self._writer = Writer(self._log, self.url, f"{group}-{self._options.topic}", self._logger)
+        self._writer.on_fenced = self._elect_again
+        self._election = Election(
+            self._runtime, self._settings, group, address, self._writer.follow, self._logger
+        )
+        await self._election.start()
+        catalogue = Catalogue(self.store)
+        decisions = Decisions(self.store, catalogue)
+        api = Api(self, Queries(self.store, catalogue, decisions), decisions)
+        await self._http.start(make_application(api))
+        return url_of(host, port)
+
+    def _elect_again(self) -> None:
+        assert self._election is not None
+        task = self._runtime.spawn(self._election.again(), name="elect again")
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)
+
+    async def aclose(self) -> None:
+        """Leave the group, and close everything. May be called again."""
+        await self._http.aclose()
+        election, self._election = self._election, None
+        if election is not None:
+            await election.aclose()
+        await self._log.aclose()
+        connections, self._connections = self._connections, None
+        if connections is not None:
+            await connections.aclose()
+
+    # What the API needs
+
+    async def leader(self) -> str:
+        assert self._writer is not None
+        return await self._writer.leader()
+
+    async def write(self, decide: Callable[[], Outcome]) -> Any:
+        assert self._writer is not None
+        return await self._writer.write(decide)
+
+    async def forward(self, leader: str, request: HttpRequest) -> tuple[int, bytes]:
+        if self._connections is None:
+            self._connections = Connections(self._runtime, None, CONNECT_S, FORWARD_S)
+        try:
+            found = await self._connections.exchange(parse_url(leader), None, request)
+        except (TimeoutError, HttpBroken) as error:
+            message = f"The leader {leader} does not answer: {error}"
+            raise Refusal(refusals.FORWARDING, message) from error
+        if found.status < 300:
+            await self._log.read_to_end()
+        return found.status, found.body
+
+    async def cluster_id(self) -> str:
+        try:
+            return (await self._log.admin.describe_cluster()).cluster_id or ""
+        except KafkaError as error:
+            raise Refusal(refusals.STORE, str(error)) from error
+
+
+@asynccontextmanager
+async def served(
+    runtime: Runtime, settings: Mapping[str, str], options: Options, log: Logger
+) -> AsyncIterator[str]:
+    """Serve the registry of a cluster, and yield its address."""
+    server = SchemaRegistryServer(runtime, settings, options, log)
+    try:
+        yield await server.start()
+    finally:
+        await server.aclose()

@@ -1,0 +1,87 @@
+"""Runs decisions where they may be run: here if this instance leads, else at the leader.
+
+Invariant: one decision runs at a time, on a store that has replayed all decisions before it, and it
+is answered when its own records were replayed.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, Final
+
+from moldau.client.producer.transaction_errors import FatalTransactionError
+from moldau.errors.codes import KafkaError
+from moldau.logging import Logger
+from moldau.registry import refusals
+from moldau.registry.decisions import Outcome
+from moldau.registry.log import SchemasLog
+from moldau.registry.refusals import Refusal
+
+LEADER_S: Final = 10.0
+
+
+class Writer:
+    """The way of writes to the log."""
+
+    def __init__(self, log: SchemasLog, url: str, transactional_id: str, logger: Logger) -> None:
+        self._log = log
+        self.url = url
+        self._transactional_id = transactional_id
+        self._logger = logger
+        self._lock = asyncio.Lock()
+        self._leader: str | None = None
+        self._changed = asyncio.Condition()
+        self.on_fenced: Callable[[], Any] | None = None
+
+    async def follow(self, leader: str | None) -> None:
+        """Follow the result of an election. For this instance, begin or end to write."""
+        if leader != self.url:
+            await self._tell(leader)
+            async with self._lock:
+                await self._log.step_down()
+            return
+        if self._leader == self.url:
+            return
+        async with self._lock:
+            await self._log.lead(self._transactional_id)
+        self._logger.info("this instance writes now", url=self.url)
+        await self._tell(leader)
+
+    async def _tell(self, leader: str | None) -> None:
+        async with self._changed:
+            self._leader = leader
+            self._changed.notify_all()
+
+    async def leader(self) -> str:
+        """Return the URL of the leader. While there is none, wait for it. Raise Refusal."""
+        if self._leader is None:
+            try:
+                async with asyncio.timeout(LEADER_S), self._changed:
+                    await self._changed.wait_for(lambda: self._leader is not None)
+            except TimeoutError:
+                raise Refusal(refusals.NO_LEADER, "No instance leads now: try again") from None
+        assert self._leader is not None
+        return self._leader
+
+    async def write(self, decide: Callable[[], Outcome]) -> Any:
+        """Return the answer of a decision, when its records were read back. Raise Refusal."""
+        async with self._lock:
+            if self._leader != self.url:
+                raise Refusal(refusals.NO_LEADER, "The leader is just changing: try again")
+            outcome = decide()
+            if outcome.records:
+                await self._append(outcome)
+        return outcome.answer
+
+    async def _append(self, outcome: Outcome) -> None:
+        try:
+            await self._log.append(outcome.records)
+        except TimeoutError:
+            raise Refusal(refusals.TIMEOUT, "The write was not read back in time") from None
+        except KafkaError as error:
+            if isinstance(error, FatalTransactionError) and self.on_fenced is not None:
+                await self._tell(None)
+                await self._log.step_down()
+                self.on_fenced()
+            raise Refusal(refusals.STORE, f"The cluster refused the write: {error}") from error

@@ -1,0 +1,152 @@
+"""Instances of the registry beside a broker: restarts, two at once, a killed leader."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import httpx
+import pytest
+
+from moldau.client import Admin, NewTopic, Producer
+from moldau.client.serdes.registry import Schema, SchemaRegistry
+from moldau.errors import ConfigError
+from moldau.runtime import Runtime
+from moldau.testing import EmbeddedBroker, SyncEmbeddedBroker
+from tests.registry.served import USER, USER_2, instance, run_real
+
+pytestmark = pytest.mark.real
+
+
+def test_what_was_registered_is_there_after_a_restart() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with EmbeddedBroker() as broker:
+            async with instance(runtime, broker) as (rest, _):
+                await rest.register("a-value", USER)
+                await rest.register("a-value", USER_2)
+                await rest.ask("PUT", "/config/a-value", {"compatibility": "FULL"})
+                await rest.ask("DELETE", "/subjects/a-value/versions/1")
+            async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+                await (await producer.send("_schemas", b"no JSON", key=b"neither"))
+            async with instance(runtime, broker) as (rest, server):
+                assert await rest.get("/subjects/a-value/versions") == [2]
+                assert await rest.get("/config/a-value") == {"compatibilityLevel": "FULL"}
+                assert server.store.unreadable == 1
+                assert (await rest.register("b-value", '"int"'))["id"] == 3
+
+    run_real(main)
+
+
+def test_our_client_registers_and_checks() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with (
+            EmbeddedBroker() as broker,
+            instance(runtime, broker) as (_, server),
+            SchemaRegistry(server.url, runtime=runtime) as registry,
+        ):
+            schema_id = await registry.register("a-value", Schema(USER))
+            assert (await registry.schema(schema_id)).text == USER
+            assert (await registry.is_compatible("a-value", Schema(USER_2))).is_compatible
+            found = await registry.is_compatible("a-value", Schema('"int"'))
+            assert not found.is_compatible
+            assert found.messages
+            assert await registry.delete_subject("a-value") == [1]
+
+    run_real(main)
+
+
+def test_any_of_two_instances_takes_writes_and_shows_them() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with (
+            EmbeddedBroker() as broker,
+            instance(runtime, broker) as (one, first),
+            instance(runtime, broker) as (two, second),
+        ):
+            for number in range(3):
+                for rest in (one, two):
+                    made = await rest.register(f"s{number}", '"int"' if rest is one else '"long"')
+                    path = f"/subjects/s{number}/versions/{made['version']}"
+                    assert (await rest.get(path))["id"] == made["id"]
+            assert await one.get("/subjects") == await two.get("/subjects")
+            assert await two.error("POST", "/subjects/s0/versions", {"schema": '"string"'}) == (
+                409,
+                409,
+            )
+            assert await first.leader() == await second.leader()
+            assert first.url != second.url
+
+    run_real(main)
+
+
+def test_a_topic_that_is_not_compacted_is_refused() -> None:
+    async def main(runtime: Runtime) -> None:
+        async with EmbeddedBroker() as broker:
+            async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+                await admin.create_topic(NewTopic("_schemas", 1))
+            with pytest.raises(ConfigError, match="compacted"):
+                async with instance(runtime, broker):
+                    pass
+
+    run_real(main)
+
+
+@contextmanager
+def process(bootstrap: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`moldau registry start` as a process, and its address."""
+    command = [sys.executable, "-m", "moldau", "registry", "start", "-b", bootstrap]
+    started = subprocess.Popen(  # noqa: S603 - our own command
+        [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+    )
+    assert started.stdout is not None
+    try:
+        line = started.stdout.readline()
+        assert "moldau registry is up at" in line
+        yield started, line.split()[-1]
+    finally:
+        if started.poll() is None:
+            started.send_signal(signal.SIGTERM)
+        try:
+            started.wait(20)
+        finally:
+            started.kill()
+            started.wait()
+            started.stdout.close()
+
+
+def test_a_killed_leader_loses_nothing_and_no_id_is_given_twice(
+    moldau_broker: SyncEmbeddedBroker,
+) -> None:
+    """The second instance takes over, and each id that was answered stays what it was."""
+    ids: dict[str, int] = {}
+
+    async def register(url: str, names: range) -> None:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+            for number in names:
+                subject = f"kill-{number}"
+                name = f"Kill{number}"
+                body = {"schema": f'{{"type":"enum","name":"{name}","symbols":["A"]}}'}
+                found = await http.post(f"/subjects/{subject}/versions", json=body)
+                while found.status_code >= 500:  # no leader yet
+                    found = await http.post(f"/subjects/{subject}/versions", json=body)
+                assert found.status_code == 200, found.text
+                ids[subject] = found.json()["id"]
+
+    async def check(url: str) -> None:
+        async with httpx.AsyncClient(base_url=url, timeout=60) as http:
+            for subject, schema_id in ids.items():
+                found = await http.get(f"/subjects/{subject}/versions/1")
+                assert found.json()["id"] == schema_id
+            assert len(set(ids.values())) == len(ids)
+
+    with process(moldau_broker.bootstrap_servers) as (leader, first):
+        asyncio.run(register(first, range(10)))
+        with process(moldau_broker.bootstrap_servers) as (_, second):
+            asyncio.run(register(second, range(10, 20)))
+            leader.kill()
+            leader.wait()
+            asyncio.run(register(second, range(20, 30)))
+            asyncio.run(check(second))
