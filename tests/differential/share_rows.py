@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
+from tests.broker.settings.cases import is_own
 from tests.differential.comparison import ABSENT, OUTCOME, Difference, OnPurpose
 from tests.differential.talk import SILENCE
 
@@ -20,6 +21,10 @@ def _is_without_offsets(difference: Difference) -> bool:
     (group,) = difference.ours["groups"]
     rows = [each for topic in group["topics"] for each in topic["partitions"]]
     return [each["start_offset"] for each in rows] == [-1, -1]
+
+
+def _is_own_setting(difference: Difference) -> bool:
+    return isinstance(difference.ours, dict) and is_own(difference.ours["name"])
 
 
 SHARE_ROWS: Final[tuple[OnPurpose, ...]] = (
@@ -49,6 +54,16 @@ SHARE_ROWS: Final[tuple[OnPurpose, ...]] = (
         paths=("responses",),
         kafka=ABSENT,
         ours=_is_unknown_place,
+    ),
+    OnPurpose(
+        "A group has settings of ours, which begin with `share.retry.`, `share.dlq.` and "
+        "`share.deliver.`.",
+        "Kafka has no such thing ([queues.md](queues.md#what-kafka-does-not-have)).",
+        _GROUPS,
+        cases=("administration/*",),
+        paths=("results.configs",),
+        kafka=ABSENT,
+        ours=_is_own_setting,
     ),
     OnPurpose(
         "The start offset of a share partition is stored with the acknowledgement that moves it.",

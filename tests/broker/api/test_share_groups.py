@@ -439,3 +439,46 @@ async def test_share_groups_that_are_asked_for_need_no_level(at: Serving) -> Non
     await joined(at)
     await write(at, b"one")
     assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 0, 1)]
+
+
+def releasing(topic_id: bytes, epoch: int, first: int, last: int, delay_ms: int) -> Any:
+    batch = AcknowledgementBatch(
+        first_offset=first, last_offset=last, acknowledge_types=[RELEASE], delay_ms=delay_ms
+    )
+    partition = AcknowledgePartition(partition_index=0, acknowledgement_batches=[batch])
+    return ShareAcknowledgeRequest(
+        group_id=GROUP,
+        member_id="a",
+        share_session_epoch=epoch,
+        topics=[AcknowledgeTopic(topic_id=topic_id, partitions=[partition])],
+    )
+
+
+@serving()
+async def test_a_delayed_release_is_kept_through_a_new_leader_epoch(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    assert (await joined(at)).share_extensions == 1
+    await write(at, b"one", b"two")
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 1, 1)]
+    answer = await at.ask(releasing(topic_id, 1, 0, 0, -2), ShareAcknowledgeResponse)
+    assert answer.responses[0].partitions[0].error_code == ErrorCode.INVALID_REQUEST
+    answer = await at.ask(releasing(topic_id, 2, 0, 0, 60_000), ShareAcknowledgeResponse)
+    assert answer.responses[0].partitions[0].error_code == 0
+    assert (await acknowledge(at, topic_id, "a", 3, (1, 1, [ACCEPT]))).error_code == 0
+    at.node.shares.close()
+    row = await fetch(at, topic_id, "a", 0, max_wait_ms=50_000)
+    assert acquired(row) == []
+    row = await fetch(at, topic_id, "a", 1, max_wait_ms=30_000)
+    assert acquired(row) == [(0, 0, 2)]
+
+
+@serving()
+async def test_a_group_with_a_back_off_lets_records_rest(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    configure(at, **{"share.retry.backoff": "20s"})
+    await joined(at)
+    await write(at, b"one")
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 0, 1)]
+    row = await fetch(at, topic_id, "a", 1, (0, 0, [RELEASE]), max_wait_ms=19_000)
+    assert (row.acknowledge_error_code, acquired(row)) == (0, [])
+    assert acquired(await fetch(at, topic_id, "a", 2, max_wait_ms=5_000)) == [(0, 0, 2)]

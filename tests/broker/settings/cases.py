@@ -45,9 +45,18 @@ TABLES: dict[str, SettingTable] = {
     "client-metrics": CLIENT_METRICS_SETTINGS,
 }
 
+_OWN = ("moldau.", "share.retry.", "share.dlq.", "share.deliver.")
+
 # Tried as combinations: single values say little of them, or nothing else would work.
 _NOT_PROBED = {"process.roles", "node.id", "broker.id", "controller.listener.names", "listeners"}
 _INT_MAX, _LONG_MAX = 2**31 - 1, 2**63 - 1
+
+
+def is_own(name: str) -> bool:
+    """Whether a setting is moldau's, and unknown to Kafka."""
+    return name.startswith(_OWN)
+
+
 _WHOLES = ["0", "1", "2", "-1", "-2", "-3", "x", "", "1.5", " 7 ", "+5", "1_0", "0x1"]
 _PROBES = {
     BOOLEAN: ["true", "TRUE", "false", "yes", "1", "", " true "],
@@ -88,7 +97,7 @@ def probe_lines() -> Iterator[tuple[str, str, str, str]]:
     for kind, table in TABLES.items():
         place = "file" if kind == "broker" else "own"
         for row in table:
-            if row.kind is CLASS or row.name.startswith("moldau."):
+            if row.kind is CLASS or is_own(row.name):
                 continue
             if kind == "broker" and row.name in _NOT_PROBED:
                 continue

@@ -22,6 +22,7 @@ from moldau.config import REQUIRED, SettingTable, UpdateMode
 from moldau.config.setting import Absent
 from moldau.config.table import Row
 from tests.broker.settings import kept
+from tests.broker.settings.cases import is_own
 from tests.peers.apache_kafka import fetch_or_skip
 
 TABLES = {
@@ -41,7 +42,7 @@ def kafkas(kind: str) -> dict[str, dict[str, Any]]:
 
 def of_kafka(table: SettingTable) -> list[Row]:
     """The rows of a table without our own settings, whose names say so."""
-    return [row for row in table if not row.name.startswith("moldau.")]
+    return [row for row in table if not is_own(row.name)]
 
 
 def as_kafka_says(row: Row) -> dict[str, Any]:

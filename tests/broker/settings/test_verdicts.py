@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.broker.settings import kept, ours
-from tests.broker.settings.cases import BASE, combination_line, line
+from tests.broker.settings.cases import BASE, combination_line, is_own, line
 from tests.peers.apache_kafka import fetch_or_skip
 
 
@@ -76,7 +76,7 @@ def test_combinations_are_judged_as_kafka_judges_them(text: str) -> None:
 
 def of_kafka(entries: list[str]) -> list[str]:
     """The entries without those of our own settings, whose names say so."""
-    return [each for each in entries if not each.startswith("moldau.")]
+    return [each for each in entries if not is_own(each)]
 
 
 @pytest.mark.parametrize(

@@ -451,3 +451,60 @@ _STATES = {
 
 TestHistories = pytest.mark.filterwarnings("default")(Histories.TestCase)
 TestHistories.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+RESTING = TERMS._replace(backoff_ms=(100, 2000))
+
+
+def test_a_released_record_rests_and_holds_up_no_other() -> None:
+    window = Window(0)
+    window.acquire("a", batches(0, 4), ALL, TERMS, 0)
+    window.on_acknowledge("a", [Acknowledgement(1, 1, (RELEASE,), 500)], "ticket", TERMS, 10)
+    window.on_acknowledge("a", [Acknowledgement(2, 2, (RELEASE,), 0)], "ticket", RESTING, 10)
+    assert stored_runs(window.ready()) == (
+        Stored(1, 1, RecordState.AVAILABLE, 1, 510),
+        Stored(2, 2, RecordState.AVAILABLE, 1),
+    )
+    stored(window, 20)
+    assert window.acquire("b", batches(0, 4), ALL, TERMS, 30) == [Acquired(2, 2, 2)]
+    assert window.ready().due_ms == 510
+    window.on_time(509, TERMS)
+    assert window.acquire("b", batches(0, 4), ALL, TERMS, 509) == []
+    window.on_time(510, TERMS)
+    assert window.ready().is_available
+    assert window.acquire("b", batches(0, 4), ALL, TERMS, 510) == [Acquired(1, 1, 2)]
+
+
+def stored_runs(ready: Ready) -> tuple[Stored, ...]:
+    assert ready.store is not None
+    return ready.store.runs
+
+
+def test_each_delivery_has_its_back_off_and_the_last_one_goes_on() -> None:
+    window, at = Window(0), 0
+    for deliveries, rest in ((1, 100), (2, 2000), (3, 2000)):
+        window.on_time(at, RESTING)
+        assert window.acquire("a", batches(0, 1), ALL, RESTING, at) == [Acquired(0, 0, deliveries)]
+        at += RESTING.lock_ms  # the lock ends by itself
+        window.on_time(at, RESTING)
+        assert stored_runs(window.ready())[0].rest_ms == at + rest
+        window.on_stored(None, at, RESTING)
+        assert window.acquire("a", batches(0, 1), ALL, RESTING, at) == []
+        at += rest
+
+
+def test_a_loaded_record_rests_on() -> None:
+    window = Window(0, [Stored(0, 3, RecordState.AVAILABLE, 1, 700)])
+    assert window.acquire("a", batches(0, 6), ALL, TERMS, 0) == [Acquired(4, 5, 1)]
+    assert window.ready().due_ms == 700
+    window.on_time(700, TERMS)
+    assert window.acquire("a", batches(0, 4), ALL, TERMS, 700) == [Acquired(0, 3, 2)]
+
+
+def test_what_a_member_leaves_does_not_rest() -> None:
+    window = Window(0)
+    window.acquire("a", batches(0, 4), ALL, RESTING, 0)
+    window.on_left("a", None, RESTING)
+    assert stored_runs(window.ready()) == (Stored(0, 3, RecordState.AVAILABLE, 1),)
+    stored(window)
+    assert window.acquire("b", batches(0, 4), ALL, RESTING, 0) == [Acquired(0, 3, 2)]

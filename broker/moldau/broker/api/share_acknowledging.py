@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 MEMBER_ID_LENGTH_MAX: Final = 36
 RENEW_SINCE: Final = 2
+NO_DELAY: Final = -1
 
 
 def serves_share_groups(node: Node) -> bool:
@@ -171,7 +172,9 @@ class Acknowledging:
                 raise _invalid("an unknown type", each)
             if AcknowledgeType.RENEW in types and not self._is_renew:
                 raise _invalid("IsRenewAck must be set to renew locks", each)
-            found.append(Acknowledgement(first, last, tuple(types)))
+            if each.delay_ms < NO_DELAY:
+                raise _invalid("a delay must not be negative", each)
+            found.append(Acknowledgement(first, last, tuple(types), each.delay_ms))
             end = last
         return found
 

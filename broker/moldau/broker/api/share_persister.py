@@ -20,6 +20,7 @@ from moldau.broker.api.share_state import (
     answer_states,
 )
 from moldau.broker.coordinator.kind import KeyType
+from moldau.broker.coordinator.share.combining import AT_ONCE
 from moldau.broker.coordinator.share.state import SharePartitionKey
 from moldau.broker.replication.purgatory import Pause
 from moldau.broker.share.persister import Loaded
@@ -97,7 +98,11 @@ class SharePersister:
                 return
             runs = tuple(
                 Stored(
-                    each.first_offset, each.last_offset, each.delivery_state, each.delivery_count
+                    each.first_offset,
+                    each.last_offset,
+                    each.delivery_state,
+                    each.delivery_count,
+                    max(each.not_before_ms, 0),
                 )
                 for each in result.state_batches
             )
@@ -121,6 +126,7 @@ class SharePersister:
                     last_offset=run.last,
                     delivery_state=run.state,
                     delivery_count=run.delivery_count,
+                    not_before_ms=run.rest_ms or AT_ONCE,
                 )
                 for run in change.runs
             ],

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 from moldau.broker.settings import coordinator, share, streams
 from moldau.broker.settings.resource import Default, ResourceSettings
-from moldau.broker.settings.syntax import OFFSET_RESET
-from moldau.config import BOOLEAN, INT, STRING, Setting, UpdateMode, at_least, one_of
+from moldau.broker.settings.syntax import DELAYS, OFFSET_RESET
+from moldau.config import BOOLEAN, INT, LIST, STRING, Setting, UpdateMode, at_least, one_of
 from moldau.config.table import Row
 
 consumer_assignment_interval_ms = Setting(
@@ -101,6 +101,16 @@ share_renew_acknowledge_enable = Setting(
     BOOLEAN,
     True,
     "Whether a member may prolong its hold on a record.",
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_retry_backoff = Setting(
+    "share.retry.backoff",
+    LIST,
+    (),
+    "How long a record of this share group rests before its second delivery, its third, and so on, "
+    "as in `1s,10s,1m`; the last delay counts for all that follow. Empty: not at all. Kafka has no "
+    "such setting.",
+    check=DELAYS,
     dynamic=UpdateMode.CLUSTER_WIDE,
 )
 share_session_timeout_ms = Setting(

@@ -39,6 +39,8 @@ _DURATION = re.compile(
     re.IGNORECASE,
 )
 _BY_DURATION = "by_duration:"
+_DELAY = re.compile(r"([0-9]{1,9})(ms|s|m|h|d|)")
+_DELAY_UNITS = {"": 1, "ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
 
 
 @dataclass(frozen=True, slots=True)
@@ -167,6 +169,13 @@ def _duration_ms(text: str) -> int | None:
     return (-total if found["sign"] == "-" else total) // 1_000_000
 
 
+def parse_delay(text: str) -> int:
+    """Parse a delay such as `500ms`, `10s`, `5m`, `1h` or `1d`. Return milliseconds, which a plain
+    number is, or -1 if it is none."""
+    found = _DELAY.fullmatch(text.strip())
+    return -1 if found is None else int(found[1]) * _DELAY_UNITS[found[2]]
+
+
 def _are_throttled_replicas(items: tuple[str, ...]) -> bool:
     is_all = "".join(items) == "*"
     return is_all or all(re.fullmatch(r"([0-9]+:[0-9]+)?", item) for item in items)
@@ -188,6 +197,10 @@ SELECTOR = _parsed_by(
     parse_selector, f"selector=regular expression, with the selectors {', '.join(SELECTORS)}"
 )
 OFFSET_RESET = _parsed_by(parse_offset_reset, "earliest, latest or by_duration:PnDTnHnMn.nS")
+DELAYS: Check[tuple[str, ...]] = Check(
+    "delays such as 500ms, 10s, 5m, 1h or 1d, separated by commas",
+    lambda items: all(parse_delay(item) >= 0 for item in items),
+)
 THROTTLED_REPLICAS: Check[tuple[str, ...]] = Check(
     "partition:broker items, or *", _are_throttled_replicas
 )

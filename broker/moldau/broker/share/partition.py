@@ -21,10 +21,18 @@ from moldau.broker.settings.group import (
     share_partition_max_record_locks,
     share_record_lock_duration_ms,
     share_renew_acknowledge_enable,
+    share_retry_backoff,
 )
-from moldau.broker.settings.syntax import parse_offset_reset
+from moldau.broker.settings.syntax import parse_delay, parse_offset_reset
 from moldau.broker.share.persister import NOT_STARTED
-from moldau.broker.share.window import Acknowledgement, ReadBatch, Terms, Wanted, Window
+from moldau.broker.share.window import (
+    Acknowledgement,
+    ReadBatch,
+    Store,
+    Terms,
+    Wanted,
+    Window,
+)
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
@@ -110,6 +118,7 @@ class SharePartition:
             bounded(settings, share_delivery_count_limit),
             bounded(settings, share_partition_max_record_locks),
             settings[share_renew_acknowledge_enable],
+            tuple(map(parse_delay, settings[share_retry_backoff])),
         )
 
     @property
@@ -121,6 +130,21 @@ class SharePartition:
 
     def _now_ms(self) -> int:
         return self._home.clock.monotonic_ns() // _MS
+
+    def _wall_ahead_ms(self) -> int:
+        """Return what the wall clock says more than the clock of the window."""
+        return self._home.clock.wall_ms() - self._now_ms()
+
+    def _by_wall_clock(self, change: Store) -> Store:
+        """Return a change with the times that other nodes understand."""
+        if not any(run.rest_ms for run in change.runs):
+            return change
+        ahead_ms = self._wall_ahead_ms()
+        runs = (
+            run._replace(rest_ms=run.rest_ms + ahead_ms) if run.rest_ms else run
+            for run in change.runs
+        )
+        return change._replace(runs=tuple(runs))
 
     # Loading.
 
@@ -138,7 +162,9 @@ class SharePartition:
             self.end(error)
             return
         self._state_epoch = loaded.state_epoch
-        self.window = Window(start, loaded.runs)
+        ahead_ms = self._wall_ahead_ms()
+        runs = (run._replace(rest_ms=max(run.rest_ms - ahead_ms, 0)) for run in loaded.runs)
+        self.window = Window(start, runs)
         if loaded.start_offset == NOT_STARTED:
             self.window.store_start()
         self._carry_out()
@@ -240,8 +266,9 @@ class SharePartition:
             return
         ready = window.ready()
         if ready.store is not None:
+            change = self._by_wall_clock(ready.store)
             self._home.persister.store(
-                self.key, self._state_epoch, self.leader_epoch, ready.store, self._on_stored
+                self.key, self._state_epoch, self.leader_epoch, change, self._on_stored
             )
         for ticket, error in ready.answers:
             assert callable(ticket)

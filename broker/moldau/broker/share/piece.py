@@ -55,12 +55,18 @@ class Stored(NamedTuple):
     last: int
     state: int
     delivery_count: int
+    rest_ms: int = 0
+    """Until when they are not delivered; 0 if they may be. The window counts by its own clock, what
+    is stored by the wall clock."""
 
 
 class Piece:
     """A run of offsets in one state. Both ends are included."""
 
-    __slots__ = ("deliveries", "due_ms", "first", "last", "member_id", "pending", "state")
+    __slots__ = (
+        *("deliveries", "due_ms", "first", "last", "member_id", "pending", "pending_due_ms"),
+        "state",
+    )
 
     def __init__(self, first: int, last: int, state: RecordState, deliveries: int) -> None:
         self.first = first
@@ -70,9 +76,11 @@ class Piece:
         self.member_id = NO_MEMBER
         """The holder of the lock while it is acquired."""
         self.due_ms = 0
-        """When the lock ends."""
+        """When the lock ends. Of an available piece: until when it rests, or 0."""
         self.pending: RecordState | None = None
         """The state that it gets when the change is stored."""
+        self.pending_due_ms = 0
+        """Until when it rests then."""
 
     def __repr__(self) -> str:
         return f"<Piece {self.first}-{self.last} {self.state.name} {self.deliveries}>"
@@ -82,7 +90,12 @@ class Piece:
 
     @property
     def is_available(self) -> bool:
-        return self.state is RecordState.AVAILABLE
+        return self.state is RecordState.AVAILABLE and not self.due_ms
+
+    @property
+    def is_resting(self) -> bool:
+        """Whether it is available, but not yet."""
+        return self.state is RecordState.AVAILABLE and self.due_ms > 0
 
     @property
     def is_final(self) -> bool:
@@ -93,12 +106,14 @@ class Piece:
         assert self.first < offset <= self.last
         rest = Piece(offset, self.last, self.state, self.deliveries)
         rest.member_id, rest.due_ms, rest.pending = self.member_id, self.due_ms, self.pending
+        rest.pending_due_ms = self.pending_due_ms
         self.last = offset - 1
         return rest
 
-    def move(self, state: RecordState) -> None:
+    def move(self, state: RecordState, rest_ms: int = 0) -> None:
         """Go to another state, without a holder."""
         assert state in TRANSITIONS[self.state], f"{self} -> {state.name}"
         self.state = state
+        self.due_ms = rest_ms
         self.member_id = NO_MEMBER
         self.pending = None

@@ -25,6 +25,9 @@ Invariants:
 Pieces are as large as what was acquired, and are split only where an acknowledgement splits them,
 so that the cost depends on batches and not on records.
 
+A record that was released may rest: it is not delivered before a time, and does not hold up those
+behind it. It stays in the window, and counts there.
+
 Poison records: from half of the limit on, only half of a piece is delivered, then a quarter, and
 the last delivery is of one record alone. So a record that kills its consumer ends up alone, and
 the others of its batch get another chance.
@@ -67,6 +70,15 @@ class Terms(NamedTuple):
     delivery_limit: int
     lock_limit: int
     may_renew: bool = True
+    backoff_ms: tuple[int, ...] = ()
+    """How long a record rests after its first delivery, its second, and so on; the last one counts
+    for all that follow."""
+
+    def rest_after(self, deliveries: int) -> int:
+        """Return how long a record rests that was delivered this often."""
+        if not self.backoff_ms:
+            return 0
+        return self.backoff_ms[min(deliveries, len(self.backoff_ms)) - 1]
 
 
 class ReadBatch(NamedTuple):
@@ -95,6 +107,8 @@ class Acknowledgement(NamedTuple):
     first: int
     last: int
     types: Sequence[int]
+    delay_ms: int = -1
+    """How long what is released rests; -1 leaves it to the group."""
 
     def type_at(self, offset: int) -> int:
         return self.types[0] if len(self.types) == 1 else self.types[offset - self.first]
@@ -148,7 +162,9 @@ class Window:
             first = max(run.first, start_offset)
             if first > self.next_offset:
                 self._append(Piece(self.next_offset, first - 1, RecordState.AVAILABLE, 0))
-            self._append(Piece(first, run.last, RecordState(run.state), run.delivery_count))
+            piece = Piece(first, run.last, RecordState(run.state), run.delivery_count)
+            self._append(piece)
+            self._rest(piece, run.rest_ms)
         self._advance()
 
     def _append(self, piece: Piece) -> None:
@@ -203,7 +219,7 @@ class Window:
             return index
         rest = piece.split(offset)
         self.pieces.insert(index + 1, rest)
-        if rest.state is RecordState.ACQUIRED:
+        if rest.state is RecordState.ACQUIRED or rest.is_resting:
             self._lock(rest)
         return index + 1
 
@@ -262,7 +278,7 @@ class Window:
         while first <= last:
             piece = self.pieces[self._index_of(first)]
             after = piece.last + 1
-            if piece.is_available:
+            if piece.state is RecordState.AVAILABLE:
                 piece = self.pieces[self._cut(first)]
                 self._cut(last + 1)
                 piece.move(RecordState.ARCHIVED)
@@ -409,6 +425,11 @@ class Window:
                     self._lock(piece)
                 else:
                     self._begin(piece, _STATE_OF[AcknowledgeType(kind)], terms)
+                    rest_ms = batch.delay_ms
+                    if rest_ms < 0:
+                        rest_ms = terms.rest_after(piece.deliveries)
+                    if piece.pending is RecordState.AVAILABLE and rest_ms > 0:
+                        piece.pending_due_ms = now_ms + rest_ms
                     is_stored = True
             first = last + 1
         return is_stored
@@ -417,7 +438,7 @@ class Window:
         """Begin the change of an acquired piece, which counts when it is stored."""
         if state is RecordState.AVAILABLE and piece.deliveries >= terms.delivery_limit:
             state = RecordState.ARCHIVED
-        piece.pending = state
+        piece.pending, piece.pending_due_ms = state, 0
         self._unstored.append(piece)
 
     def on_left(self, member_id: str, ticket: Ticket | None, terms: Terms) -> None:
@@ -444,27 +465,44 @@ class Window:
         self._sequence += 1
         heappush(self._locks, (piece.due_ms, self._sequence, piece))
 
+    def _rest(self, piece: Piece, until_ms: int) -> None:
+        """Let an available piece rest until then, if that is a time."""
+        if piece.state is RecordState.AVAILABLE and until_ms > 0:
+            piece.due_ms = until_ms
+            self._lock(piece)
+
     def on_time(self, now_ms: int, terms: Terms) -> None:
-        """End the locks that are over. Their records are available again at once, or archived after
-        the last delivery; that is stored, but nothing waits for it."""
+        """End the rests and the locks that are over. Records are available again when their rest
+        ends. After a lock they are available again, or archived if that was the last delivery; that
+        is stored, but nothing waits for it."""
         locks = self._locks
         while locks and locks[0][0] <= now_ms:
             due_ms, _, piece = heappop(locks)
-            if (
-                piece.state is not RecordState.ACQUIRED
-                or piece.due_ms != due_ms
-                or piece.pending is not None
-                or piece.last < self.start_offset
-            ):
+            if not self._counts(piece, due_ms):
                 continue
-            is_last = piece.deliveries >= terms.delivery_limit
-            piece.move(RecordState.ARCHIVED if is_last else RecordState.AVAILABLE)
-            self._note_lapsed(piece)
+            if piece.is_resting:
+                piece.due_ms = 0
+            elif piece.deliveries >= terms.delivery_limit:
+                piece.move(RecordState.ARCHIVED)
+                self._note_lapsed(piece)
+            else:
+                piece.move(RecordState.AVAILABLE)
+                rest_ms = terms.rest_after(piece.deliveries)
+                if due_ms + rest_ms > now_ms:
+                    self._rest(piece, due_ms + rest_ms)
+                self._note_lapsed(piece)
             self._has_more = True
         self._advance()
 
+    def _counts(self, piece: Piece, due_ms: int) -> bool:
+        """Whether an entry of the heap still says when something ends."""
+        is_locked = piece.state is RecordState.ACQUIRED and piece.pending is None
+        is_due = piece.due_ms == due_ms and piece.last >= self.start_offset
+        return is_due and (is_locked or piece.is_resting)
+
     def _note_lapsed(self, piece: Piece) -> None:
-        self._lapsed.append(Stored(piece.first, piece.last, piece.state, piece.deliveries))
+        rest_ms = piece.due_ms if piece.is_resting else 0
+        self._lapsed.append(Stored(piece.first, piece.last, piece.state, piece.deliveries, rest_ms))
         self._must_store = True
 
     def on_log_start(self, offset: int) -> None:
@@ -497,6 +535,7 @@ class Window:
             assert pending is not None
             if error is None:
                 piece.move(pending)
+                self._rest(piece, piece.pending_due_ms)
                 self._has_more |= piece.is_available
             else:
                 self._lock(piece)  # the member has it again
@@ -517,8 +556,7 @@ class Window:
         locks = self._locks
         while locks:
             due_ms, _, piece = locks[0]
-            is_locked = piece.state is RecordState.ACQUIRED and piece.pending is None
-            if is_locked and piece.due_ms == due_ms and piece.last >= self.start_offset:
+            if self._counts(piece, due_ms):
                 return due_ms
             heappop(locks)  # a piece that is pending is locked anew if it cannot be stored
         return None
@@ -530,7 +568,8 @@ class Window:
         self._must_store = False
         start, done = self._start_after()
         runs = [
-            Stored(each.first, each.last, _stored_state(each), each.deliveries) for each in pieces
+            Stored(each.first, each.last, _stored_state(each), each.deliveries, each.pending_due_ms)
+            for each in pieces
         ]
         return Store(start, done, tuple(run for run in (*lapsed, *runs) if run.last >= start))
 

@@ -56,7 +56,7 @@ class Ledger:
         """Up to where records were deleted at the most."""
         self.counts: Counter[str] = Counter()
         self.resting: dict[tuple[Place, int], float] = {}
-        """Until when a record may not be given, by the world's clock."""
+        """Until when a record may not be given, by the members' clock."""
 
     def of(self, place: Place, offset: int) -> Known:
         """What is known of a record."""
@@ -75,8 +75,20 @@ class Ledger:
         """An acknowledgement was answered without an error, at the latest in this leader epoch."""
         self.counts[AcknowledgeType(kind).name.lower()] += 1
         known = self.of(place, offset)
+        if kind not in known.said:
+            return  # it was said before the group began again
         if kind in (AcknowledgeType.ACCEPT, AcknowledgeType.REJECT):
             known.done_epoch = epoch if known.done_epoch is None else known.done_epoch
+
+    def rests(self, place: Place, offset: int, until: float) -> None:
+        """A release was confirmed after which the record rests at least until then."""
+        self.resting[place, offset] = until
+
+    def forget(self, place: Place) -> None:
+        """The group begins again there."""
+        self.records[place] = {}
+        for name in [each for each in self.resting if each[0] == place]:
+            del self.resting[name]
 
     def may_be_done(self, place: Place, offset: int, limit: int) -> bool:
         """Whether the record may be done by now."""

@@ -40,6 +40,8 @@ class Run(Protocol):
     """How often a member dies or leaves."""
     delays: bool
     """Whether releases may have a delay."""
+    backoff_ms: int
+    """How long a record rests after a release at least, if the member does not say it."""
 
     def epoch_of(self, place: Place) -> int: ...
 
@@ -117,8 +119,9 @@ class Member:
                 if self._wire.sessions[leader].epoch:
                     said = self._choose(by_leader.get(leader, set()))
                     self._saying(said)
+                    sent = self._now()
                     answer = await self._wire.end_session(leader, self._words(said), self._run.ids)
-                    self._told(said, _outcomes(answer, "error_code", self._run.ids))
+                    self._told(said, _outcomes(answer, "error_code", self._run.ids), sent)
             await self._wire.leave()
         except KafkaError:
             return
@@ -133,12 +136,14 @@ class Member:
         is_first = session is None or session.epoch == 0
         if said and not is_first and random.random() < 0.5:
             self._saying(said)
+            sent = self._now()
             answer = await wire.acknowledge(leader, self._words(said), run.ids)
-            self._told(said, _outcomes(answer, "error_code", run.ids))
+            self._told(said, _outcomes(answer, "error_code", run.ids), sent)
             said = {}
         if is_first:
             said = {}
         self._saying(said)
+        sent = self._now()
         fetched = await wire.fetch(
             leader,
             places,
@@ -149,7 +154,7 @@ class Member:
             batch_size=random.choice((1, 5, 20, 200)),
             mode=random.choice((0, 1)),
         )
-        self._told(said, _outcomes(fetched, "acknowledge_error_code", run.ids))
+        self._told(said, _outcomes(fetched, "acknowledge_error_code", run.ids), sent)
         self._take(fetched)
         if not run.is_ending:
             await self._misbehave(leader, places)
@@ -188,9 +193,12 @@ class Member:
                 )
 
     def _told(
-        self, said: Mapping[Place, Sequence[tuple[Held, Said]]], outcomes: Mapping[Place, int]
+        self,
+        said: Mapping[Place, Sequence[tuple[Held, Said]]],
+        outcomes: Mapping[Place, int],
+        sent: float,
     ) -> None:
-        """Note what was confirmed."""
+        """Note what was confirmed of what was sent then."""
         run = self._run
         for place, row in said.items():
             if outcomes.get(place) != 0:
@@ -199,6 +207,10 @@ class Member:
             epoch = run.epoch_of(place)
             for _, each in row:
                 run.ledger.confirmed(place, each.offset, each.kind, epoch)
+                rest_ms = run.backoff_ms if each.delay_ms < 0 else each.delay_ms
+                is_known = each.kind in run.ledger.of(place, each.offset).said
+                if each.kind == AcknowledgeType.RELEASE and rest_ms and is_known:
+                    run.ledger.rests(place, each.offset, sent + rest_ms / 1000)
 
     def _take(self, fetched: Any) -> None:
         now, names = self._now(), {each: name for name, each in self._run.ids.items()}

@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+from moldau.broker.api.share_persister import SharePersister
 from moldau.broker.coordinator.share import requests
 from moldau.broker.share.partition import SharePartition
+from moldau.broker.share.persister import Loaded
 from moldau.broker.share.piece import RecordState
 from moldau.broker.share.window import Terms, Window
 from moldau.errors.codes import KafkaError
@@ -91,6 +93,22 @@ def waits_for_room_in_a_full_window() -> AbstractContextManager[object]:
     return patch.object(Window, "can_acquire", lambda self, terms: len(self) < terms.lock_limit)
 
 
+def forgets_that_records_rest() -> AbstractContextManager[object]:
+    """A later leader does not read until when records rest."""
+    load = SharePersister.load
+
+    def loaded(self: SharePersister, key: Any, epoch: int, then: Any) -> None:
+        def forget(found: Any) -> None:
+            if isinstance(found, Loaded):
+                runs = tuple(run._replace(rest_ms=0) for run in found.runs)
+                found = found._replace(runs=runs)
+            then(found)
+
+        load(self, key, epoch, forget)
+
+    return patch.object(SharePersister, "load", loaded)
+
+
 def waits_for_itself() -> AbstractContextManager[object]:
     """KAFKA-20505: an answer that leads back to its share partition stops it for ever."""
     carry_out = SharePartition._carry_out
@@ -131,6 +149,13 @@ def _with_resets(run: Run) -> None:
 unsteady = partial(run_queues, rate=0.6, prepare=_steadily)
 crowded = partial(run_queues, rate=0.0, prepare=_often)
 steady = partial(run_queues, rate=0.0, prepare=_steadily)
+
+
+def _with_delays(run: Run) -> None:
+    run.delays, run.backoff_ms, run.resets = True, 400, False
+
+
+delayed = partial(run_queues, rate=0.0, prepare=_with_delays)
 late = partial(run_queues, rate=1.0, prepare=_steadily)
 restless = partial(run_queues, rate=0.0, prepare=_restlessly)
 resetting = partial(run_queues, rate=0.9, prepare=_with_resets)
@@ -145,6 +170,7 @@ MUTANTS: dict[Mutant, Hunt] = {
     starts_behind_acquired_records: Hunt(range(1, 4), {Promise.NOTHING_LOST}, steady),
     forgets_the_lock_after_a_failed_write: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, unsteady),
     waits_for_room_in_a_full_window: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, crowded),
+    forgets_that_records_rest: Hunt(range(1, 30), {Promise.RESTS}, delayed),
     waits_for_itself: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, restless),
 }
 """Each with seeds that are several times what it took."""

@@ -92,7 +92,8 @@ class Run:
         self.ids: dict[str, bytes] = {}
         self.is_ending = False
         self.is_over = False
-        self.delays = False
+        self.delays = random.random() < 0.4
+        self.backoff_ms = random.choice((0, 0, 400))
         self.is_paused = False
         self.crashes = 0.02
         self.deletes = random.random() < 0.3
@@ -131,6 +132,8 @@ class Run:
             await admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
             group = Resource(ResourceType.GROUP, GROUP)
             values = {"share.auto.offset.reset": "earliest", **self.given}
+            if self.backoff_ms:
+                values["share.retry.backoff"] = f"{self.backoff_ms}ms,1s"
             await admin.alter_configs(group, set_to=values)
 
     def start_clients(self) -> list[Any]:

@@ -185,3 +185,15 @@ def test_the_start_does_not_fall_when_a_leader_did_not_hear_of_the_last_change()
     at.write(Run(0, 1, AVAILABLE, 1), start=0)
     assert (state(at).start_offset, state(at).runs) == (5, (Run(5, 5, AVAILABLE, 2),))
     assert at.reloaded().get(KEY) == state(at)
+
+
+def test_an_initialization_that_is_sent_again_changes_nothing() -> None:
+    at = Table()
+    at.initialize(start=-1, epoch=3)
+    at.write(Run(0, 4, ACKNOWLEDGED, 1), start=5, epoch=3)
+    at.initialize(start=-1, epoch=3)
+    assert state(at).start_offset == 5
+    at.initialize(start=2, epoch=3)
+    assert state(at).start_offset == 2, "a reset says where to begin"
+    at.initialize(start=-1, epoch=4)
+    assert state(at).start_offset == -1

@@ -1,9 +1,9 @@
 """Join runs of offsets that say how often records were delivered and what became of them.
 
 Where runs overlap, the one that was delivered more often counts, and of two that were delivered
-equally often the one with the higher state: deliveries only grow, and a final state is higher than
-AVAILABLE. So the result does not depend on the order in which runs are added. It is equal to
-Kafka's.
+equally often the one with the higher state, then the one that rests longer: deliveries only grow,
+and a final state is higher than AVAILABLE. So the result does not depend on the order in which runs
+are added. It is equal to Kafka's.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from itertools import pairwise
 from typing import Final, NamedTuple
 
 NO_OFFSET: Final = -1
+AT_ONCE: Final = -1
 
 
 class Run(NamedTuple):
@@ -23,6 +24,8 @@ class Run(NamedTuple):
     last: int
     state: int
     deliveries: int
+    not_before_ms: int = AT_ONCE
+    """The wall clock time before which they are not delivered."""
 
 
 Runs = tuple[Run, ...]
@@ -59,21 +62,21 @@ def _swept(runs: list[Run]) -> Runs:
     """Walk over all ends of the runs. Between two of them the strongest open run counts."""
     marks = sorted({run.first for run in runs} | {run.last + 1 for run in runs})
     found: list[Run] = []
-    opened: list[tuple[int, int, int]] = []
+    opened: list[tuple[int, int, int, int]] = []
     at = 0
     for here, after in pairwise(marks):
         while at < len(runs) and runs[at].first <= here:
             run = runs[at]
-            heappush(opened, (-run.deliveries, -run.state, run.last))
+            heappush(opened, (-run.deliveries, -run.state, -run.not_before_ms, run.last))
             at += 1
-        while opened and opened[0][2] < here:
+        while opened and opened[0][3] < here:
             heappop(opened)
         if not opened:
             continue
-        count, state = -opened[0][0], -opened[0][1]
+        run = Run(here, after - 1, -opened[0][1], -opened[0][0], -opened[0][2])
         before = found[-1] if found else None
-        if before is not None and before.last + 1 == here and before[2:] == (state, count):
+        if before is not None and before.last + 1 == here and before[2:] == run[2:]:
             found[-1] = before._replace(last=after - 1)
         else:
-            found.append(Run(here, after - 1, state, count))
+            found.append(run)
     return tuple(found)

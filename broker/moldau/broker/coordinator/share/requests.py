@@ -38,11 +38,22 @@ def initialize(
     ticket: Ticket,
     now_ms: int,
 ) -> Outcome:
-    """Begin a state anew. What was known before is forgotten."""
+    """Begin a state anew. What was known before is forgotten.
+
+    A request without a start offset that names the present state epoch changes nothing: it is the
+    first one, sent again because its answer was lost, and members may have gone on since.
+    """
     _check_partition(key)
     known = states.get(key)
     _check_state_epoch(states, key, asked.state_epoch)
     _check_exists(states, key)
+    result = initializing.PartitionResult(partition=key.partition, error_code=ErrorCode.NONE)
+    response = initializing.InitializeShareGroupStateResponse(
+        results=[initializing.InitializeStateResult(topic_id=key.topic_id, partitions=[result])]
+    )
+    is_known = known is not None and known.state_epoch == asked.state_epoch
+    if is_known and asked.start_offset == NO_OFFSET:
+        return answered(ticket, response)
     wall_ms = states.world.wall_ms(now_ms)
     fresh = ShareState(
         snapshot_epoch=0 if known is None else known.snapshot_epoch + 1,
@@ -52,10 +63,6 @@ def initialize(
         complete_count=UNKNOWN_COUNT if asked.start_offset == NO_OFFSET else 0,
         created_ms=wall_ms,
         written_ms=wall_ms,
-    )
-    result = initializing.PartitionResult(partition=key.partition, error_code=ErrorCode.NONE)
-    response = initializing.InitializeShareGroupStateResponse(
-        results=[initializing.InitializeStateResult(topic_id=key.topic_id, partitions=[result])]
     )
     return Outcome((fresh.snapshot(key),), ((ticket, response),))
 
@@ -83,6 +90,7 @@ def read(
                 last_offset=run.last,
                 delivery_state=run.state,
                 delivery_count=run.deliveries,
+                not_before_ms=run.not_before_ms,
             )
             for run in known.runs
         ],

@@ -56,12 +56,19 @@ class BatchLike(Protocol):
     last_offset: int
     delivery_state: int
     delivery_count: int
+    not_before_ms: int
 
 
 def runs_of(batches: Iterable[BatchLike]) -> Runs:
     """Return the runs of a message."""
     return tuple(
-        Run(each.first_offset, each.last_offset, each.delivery_state, each.delivery_count)
+        Run(
+            each.first_offset,
+            each.last_offset,
+            each.delivery_state,
+            each.delivery_count,
+            each.not_before_ms,
+        )
         for each in batches
     )
 
@@ -175,6 +182,7 @@ def _batches(runs: Runs) -> list[StateBatch]:
             last_offset=run.last,
             delivery_state=run.state,
             delivery_count=run.deliveries,
+            not_before_ms=run.not_before_ms,
         )
         for run in runs
     ]

@@ -38,6 +38,8 @@ from moldau.protocol.messages.share_group_heartbeat import (
 JOINING_EPOCH: Final = 0
 LEAVING_EPOCH: Final = -1
 RETRY_MS: Final = 500
+EXTENSIONS: Final = 1
+"""What this broker can do beyond Kafka: 1 is delays and reasons in acknowledgements."""
 
 
 def check_heartbeat(message: ShareGroupHeartbeatRequest) -> None:
@@ -91,6 +93,7 @@ def on_heartbeat(
         member_id=member.member_id,
         member_epoch=moved.epoch,
         heartbeat_interval_ms=bounded(settings, share_heartbeat_interval_ms),
+        share_extensions=EXTENSIONS,
     )
     if is_full or moved.assigned != before.assigned:
         response.assignment = _assignment(moved.assigned)
