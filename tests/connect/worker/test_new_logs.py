@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from moldau.client import NewTopic
-from moldau.client.sync import Admin, Producer
+from moldau.client.sync import Admin, Consumer, Producer
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
 from tests.connect.worker.test_bad_input import JSON, cause
@@ -144,3 +144,24 @@ def test_a_sink_says_that_no_topic_matches(
         produce(bootstrap, f"{name}-1", range(3))
         wait_until(lambda: content(out) == lines_of(range(3)), "it reads one that came")
         wait_until(lambda: waits_for(worker, name) == "", "it waits for nothing")
+
+
+def test_a_source_names_a_topic_that_no_broker_creates(tmp_path: Path) -> None:
+    source = tmp_path / "in"
+    source.write_text("one\ntwo\n")
+    config = {"connector.class": "FileStreamSource", "topic": "not-there", "file": str(source)}
+    with SyncEmbeddedBroker({"auto.create.topics.enable": "false"}) as broker:
+        bootstrap = {"bootstrap.servers": broker.bootstrap_servers}
+        with (
+            Scene(broker, "source", {}).worker(task_isolation="thread") as worker,
+            Admin(bootstrap) as admin,
+        ):
+            worker.create("reader", config)
+            told = "no broker knows the topic not-there"
+            wait_until(lambda: told in waits_for(worker, "reader"), "it says so")
+            admin.create_topics([NewTopic("not-there", 1, 1)])
+            wait_until(lambda: waits_for(worker, "reader") == "", "it goes on")
+            with Consumer(bootstrap, auto_offset_reset="earliest") as consumer:
+                consumer.subscribe("not-there")
+                found = [each.value for _, each in zip(range(2), consumer, strict=False)]
+                assert len(found) == 2

@@ -12,7 +12,7 @@ import pytest
 from moldau.client import Admin, NewTopic, TopicPartition
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
-from moldau.streams import Streams
+from moldau.streams import Streams, dead_letter
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import InputDeleted, MissingTopics, StreamsError, TopologyChanged
 from moldau.streams.running import make_task, task_settings
@@ -178,6 +178,27 @@ def test_a_missing_output_is_told_at_once(
 
     play(strict_broker, scenario)
     assert "output topic mute-out does not exist" in caplog.text
+
+
+@pytest.mark.parametrize("is_of_a_step", [True, False])
+def test_a_missing_topic_of_dead_letters_is_told_before_the_first_one(
+    strict_broker: SyncEmbeddedBroker, tmp_path: Path, is_of_a_step: bool
+) -> None:
+    name = f"buried-{is_of_a_step}"
+    policy = dead_letter(f"{name}-dead")
+    streams = Streams(name) if is_of_a_step else Streams(name, on_error=policy)
+    lines = streams.stream(f"{name}-lines", str)
+    lines.map_values(str.upper, on_error=policy if is_of_a_step else None).to(f"{name}-out")
+
+    async def scenario(cluster: Cluster) -> None:
+        await cluster.make(f"{name}-lines")
+        await cluster.make(f"{name}-out")
+
+        text = await refused(counts(cluster, streams.plan(), tmp_path, "a"), MissingTopics)
+
+        assert text == f"app={name}: output topic {name}-dead does not exist; create it first"
+
+    play(strict_broker, scenario)
 
 
 def test_a_broker_may_create_outputs_by_itself(

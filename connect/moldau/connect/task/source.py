@@ -30,7 +30,7 @@ from moldau.connect.task.tolerance import Failure, Skipped, Stage
 from moldau.connect.task.topic_creation import TopicCreation
 from moldau.connect.task.transactions import TaskTransactions, boundaries_of
 from moldau.connect.worker.exactly_once import is_exactly_once
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.client import Sent
@@ -39,6 +39,7 @@ IDLE_S: Final = 0.1
 RETRY_MS: Final = 1_000
 OFFSETS_S: Final = 160.0
 """How long the offsets may take: until open transactions of killed tasks are aborted."""
+MAKE_TOPIC: Final = "create it, or let the connector do so with topic.creation.default.*"
 FLUSH_PART: Final = 0.5
 """The part of the time for a graceful stop that the last flush may take."""
 
@@ -193,9 +194,19 @@ class SourceRunner(TaskRunner):
         return True
 
     def _note_topic(self, topic: str) -> None:
-        if topic not in self._topics:
-            self._topics.add(topic)
-            self.link.tell("topics", topics=[topic])
+        """Tell of a new topic. Wait for it, and say so meanwhile: a producer waits in silence."""
+        if topic in self._topics:
+            return
+        self.tell_cause(f"no broker knows the topic {topic} yet: {MAKE_TOPIC}")
+        try:
+            self._producer.partitions(topic)
+        except KafkaError as error:
+            if error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise ConnectError(f"the topic {topic} does not exist", hint=MAKE_TOPIC) from error
+            # The record that is sent there meets the error, and errors.tolerance.
+        self.tell_cause(None)
+        self._topics.add(topic)
+        self.link.tell("topics", topics=[topic])
 
     def _send(self, record: SourceRecord) -> None:
         transactions = self._transactions

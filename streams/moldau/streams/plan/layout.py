@@ -62,8 +62,7 @@ def laid_out(plan: Plan, topics: Mapping[str, int]) -> Layout:
         if topics.get(each.name, each.partitions) != each.partitions:
             raise UnfitTopic(each.name, topics[each.name], each.partitions)
     own = {each.name for each in internal}
-    outputs = {name for program in plan.programs for name in program.outputs} - own
-    return Layout(plan, counts, tuple(internal), tuple(sorted(outputs)))
+    return Layout(plan, counts, tuple(internal), tuple(sorted(plan.outputs() - own)))
 
 
 def assumed_layout(plan: Plan, given: Mapping[str, int], otherwise: int = 1) -> Layout:

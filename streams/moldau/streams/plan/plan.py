@@ -60,8 +60,17 @@ class Plan:
         """Return all topics of the app: those it reads, makes, and writes to, as far as known."""
         found = {*self.source_topics(), *self.changelogs()}
         found |= {topic.name for topic in self.repartitions}
-        found |= {topic for program in self.programs for topic in program.outputs}
-        return tuple(sorted(found))
+        return tuple(sorted(found | self.outputs()))
+
+    def outputs(self) -> set[str]:
+        """Return the topics that it writes to, as far as they are known; those of dead letters
+        belong to them."""
+        found = {topic for program in self.programs for topic in program.outputs}
+        policies = [each.on_error for each in self.programs]
+        policies += [
+            step.on_error for each in self.programs for step in each.steps if step.on_error
+        ]
+        return found | {each.dead_letter for each in policies if each.dead_letter is not None}
 
     def changelogs(self) -> dict[str, StoreSpec]:
         """Return the changelog topics that the app makes: name -> store."""
