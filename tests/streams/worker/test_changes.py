@@ -16,6 +16,8 @@ from moldau.streams import Streams, dead_letter
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import InputDeleted, MissingTopics, StreamsError, TopologyChanged
 from moldau.streams.running import make_task, task_settings
+from moldau.streams.starting import shell as starting
+from moldau.streams.worker import committer, inputs
 from moldau.streams.worker.door import Door
 from moldau.streams.worker.settings import app_settings
 from moldau.testing import SyncEmbeddedBroker
@@ -27,6 +29,13 @@ def strict_broker() -> Iterator[SyncEmbeddedBroker]:
     """One that creates no topics by itself."""
     with SyncEmbeddedBroker({"auto.create.topics.enable": False}) as broker:
         yield broker
+
+
+@pytest.fixture(autouse=True)
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broker that creates no topics needs no time for it, and one that has no input gets none."""
+    monkeypatch.setattr(starting, "_OUTPUT_WAIT_S", 0.2)
+    monkeypatch.setattr(inputs, "GONE_S", 0.5)
 
 
 def counted(app: str, store: str = "counts", topic: str = "lines", out: str = "out") -> Plan:
@@ -236,5 +245,30 @@ def test_a_deleted_input_ends_the_app(strict_broker: SyncEmbeddedBroker, tmp_pat
 
         text = await refused(deleted(), InputDeleted)
         assert text.startswith("app=cut: input topic cut-lines was deleted while the app ran")
+
+    play(strict_broker, scenario)
+
+
+def test_a_missing_topic_that_a_record_names_is_told(
+    strict_broker: SyncEmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(committer, "QUIET_S", 0.05)
+    streams = Streams("sorted")
+    lines = streams.stream("sorted-lines", str).map(lambda _, line: (line, line), key=str, type=str)
+    lines.to(lambda line: f"sorted-{line}")
+
+    async def scenario(cluster: Cluster) -> None:
+        told: asyncio.Future[str] = asyncio.get_running_loop().create_future()
+        monkeypatch.setattr(committer.LOG, "warning", lambda *words: told.set_result(str(words)))
+        await cluster.make("sorted-lines")
+        plan = streams.plan()
+        make = task_settings(plan, app_settings({"bootstrap.servers": cluster.servers}))
+        async with cluster.worker(
+            plan, str(tmp_path), make_task=lambda *arguments: make_task(make, *arguments)
+        ):
+            await cluster.write("sorted-lines", "out")
+            assert "sorted-out" in await asyncio.wait_for(told, 30)
+            await cluster.make("sorted-out")
+            await cluster.read("sorted-out", lambda found: "out" in found)
 
     play(strict_broker, scenario)

@@ -14,6 +14,7 @@ from typing import Final, Protocol
 from moldau.client import Consumer, Deliveries, KafkaError, OffsetAndMetadata, Producer
 from moldau.client import TopicPartition as TopicPartition
 from moldau.errors.codes import ErrorCode
+from moldau.runtime.timeouts import timeout
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.state.changes import Changes
 from moldau.streams.worker.committed import Committed
@@ -23,6 +24,12 @@ LOST: Final = frozenset(
     {ErrorCode.UNKNOWN_MEMBER_ID, ErrorCode.ILLEGAL_GENERATION, ErrorCode.FENCED_MEMBER_EPOCH}
 )
 _LATER: Final = frozenset({ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.STALE_MEMBER_EPOCH})
+QUIET_S: Final = 4.0
+"""How long a topic may be looked for without a word: more than a missing output is at the start."""
+_MISSING: Final = (
+    "streams: output topic %s is not known to the brokers, and nothing goes on until it is: create "
+    "it; a topic that is named for each record is not looked for at the start"
+)
 WITHOUT_TEXTS: Final = (
     "offsets are committed without stream times, so after a restart windows may stay open longer; "
     "raise offset.metadata.max.bytes on the brokers and start the app again"
@@ -98,13 +105,23 @@ class Sending:
 
     def __init__(self, producer: Producer) -> None:
         self.producer = producer
+        self._found: set[str] = set()
+        """The topics that are known to exist."""
 
     async def find(self, topic: str) -> None:
-        """Wait until the topic exists."""
-        await self.producer.partitions(topic)
+        """Wait until the topic exists. Warn if that takes long: the producer waits in silence."""
+        try:
+            async with timeout(QUIET_S):
+                await self.producer.partitions(topic)
+        except TimeoutError:
+            LOG.warning(_MISSING, topic)
+            await self.producer.partitions(topic)
+        self._found.add(topic)
 
     async def send(self, outputs: Outputs) -> None:
         """Send the outputs, without waiting until they are acknowledged."""
+        if outputs.topic not in self._found:
+            await self.find(outputs.topic)
         await self.producer.send_many(
             outputs.topic,
             outputs.values,
