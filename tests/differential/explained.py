@@ -778,12 +778,6 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ours=ABSENT,
     ),
     OnPurpose(
-        "AlterClientQuotas takes producer_byte_rate and consumer_byte_rate; others: "
-        "UNSUPPORTED_VERSION.",
-        "Only these two are enforced yet.",
-        _NOT_YET,
-    ),
-    OnPurpose(
         "`listeners` and `listener.security.protocol.map` that are set at run time count from the "
         "next start of the broker on.",
         "Kafka opens and closes listeners at once; here they are bound at the start only.",

@@ -16,7 +16,7 @@ from moldau.protocol.messages.produce import ProduceResponse
 from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
 from tests.broker.api.administered import Administered
 from tests.broker.api.requests import batch, fetch, produce, want
-from tests.broker.api.serving import Serving, serving
+from tests.broker.api.serving import Sent, Serving, serving
 
 ANYONE: dict[str, str | None] = {"client-id": None}
 
@@ -79,16 +79,36 @@ def test_quotas_are_set_described_and_removed(version: int) -> None:
         ({"user": "u"}, "producer_byte_rate", float("nan"), ErrorCode.INVALID_REQUEST),
         ({"user": "u"}, "producer_byte_rate", 1.5, ErrorCode.INVALID_REQUEST),
         ({"user": "u"}, "producer_byte_rate", 1e300, ErrorCode.INVALID_REQUEST),
-        ({"user": "u"}, "request_percentage", 50, ErrorCode.UNSUPPORTED_VERSION),
-        ({"ip": "1.2.3.4"}, "connection_creation_rate", 5, ErrorCode.UNSUPPORTED_VERSION),
+        ({"ip": "1.2.3.4"}, "connection_creation_rate", 1.5, ErrorCode.INVALID_REQUEST),
+        ({"ip": "1.2.3.4"}, "connection_creation_rate", 2**32, ErrorCode.INVALID_REQUEST),
+        ({"ip": "1.2.3"}, "connection_creation_rate", 1, ErrorCode.INVALID_REQUEST),
+        ({"ip": "1.2.3.4"}, "request_percentage", 1, ErrorCode.INVALID_REQUEST),
     ],
 )
-def test_a_quota_that_cannot_be_or_is_not_enforced_is_refused(
+def test_a_quota_that_cannot_be_is_refused(
     entity: dict[str, str | None], key: str, value: float, code: ErrorCode
 ) -> None:
     administered = Administered(1)
     assert changed(administered, changing(entity, (key, value, False))) == code
     assert administered.cluster.image.client_quotas.by_entity == {}
+
+
+@pytest.mark.parametrize(
+    ("entity", "key", "value"),
+    [
+        ({"user": "u"}, "request_percentage", 12.5),
+        ({"client-id": None}, "controller_mutation_rate", 0.5),
+        ({"ip": "1.2.3.4"}, "connection_creation_rate", 5),
+        ({"ip": None}, "connection_creation_rate", 5),
+        ({"ip": "::1"}, "connection_creation_rate", 5),
+    ],
+)
+def test_quotas_of_time_changes_and_connections_are_kept(
+    entity: dict[str, str | None], key: str, value: float
+) -> None:
+    administered = Administered(1)
+    assert changed(administered, changing(entity, (key, value, False))) == 0
+    assert list(administered.cluster.image.client_quotas.by_entity.values()) == [{key: value}]
 
 
 def limit(at: Serving, key: str, value: float) -> None:
@@ -128,3 +148,21 @@ async def test_a_fetch_beyond_its_quota_is_answered_without_records(at: Serving)
     assert isinstance(held, FetchResponse)
     assert held.responses == []
     assert at.service.throttle(second, None) > 1000
+
+
+@serving()
+async def test_a_client_waits_for_the_time_that_its_requests_take(at: Serving) -> None:
+    at.create("t")
+    limit(at, "request_percentage", 10.0)
+
+    def worked(request: Sent, ns: int) -> int:
+        at.node.quotas.begin(request)
+        at.node.quotas._began_ns -= ns
+        return at.service.throttle(request, None)
+
+    request = at.send(produce("t", batch()), 9)
+    assert worked(request, 900_000_000) == 0, "9 % of ten seconds"
+    assert worked(request, 900_000_000) == 1000, "at most one window"
+    at.node.quotas.begin(request)
+    at.node.quotas.exempt()
+    assert at.service.throttle(request, None) == 0, "of another broker"

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.broker.api.quota.limits import limit_of
 from moldau.broker.api.quota.rate import Rate
 from moldau.broker.api.quota.throttle import Client, Throttle
+from moldau.broker.controller.quota_limits import limit_of
 from moldau.broker.controller.quotas import ClientQuotas
 from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
 

@@ -235,3 +235,24 @@ def test_whatever_happens_the_counts_hold(
         assert door.connections == len(admitted) <= node_max
         assert door.admitted("OUT") <= listener_max
         assert door.waiting("OUT") + door.waiting("OTHER") == len(here) - len(admitted)
+
+
+def test_an_address_with_a_quota_opens_connections_at_its_rate() -> None:
+    quotas: dict[str, float] = {"10.0.0.1": 2.0}
+    door = limits(NetworkOptions(connection_rate_of=quotas.get))
+
+    def arrived(address: str, now: float) -> Verdict:
+        return door.arrive(Guest(address=address), now)
+
+    assert [arrived("10.0.0.1", 1.0) for _ in range(3)] == [
+        Verdict.ADMITTED,
+        Verdict.ADMITTED,
+        Verdict.ADDRESS_FAST,
+    ]
+    assert {arrived("10.0.0.2", 1.0) for _ in range(100)} == {Verdict.ADMITTED}
+    assert arrived("10.0.0.1", 1.5) is Verdict.ADMITTED
+    quotas["10.0.0.1"] = 100.0
+    assert {arrived("10.0.0.1", 1.5) for _ in range(100)} == {Verdict.ADMITTED}
+    quotas.clear()
+    assert arrived("10.0.0.1", 1.5) is Verdict.ADMITTED
+    assert door.connections == 204

@@ -72,12 +72,12 @@ def test_what_does_nothing_is_told_when_it_is_set_and_when_the_broker_starts(
 
 @pytest.mark.parametrize(
     ("key", "entities"),
-    [("producer_byte_rate", 2), ("request_percentage", 0), ("request_percentage", 2)],
+    [("producer_byte_rate", 2), ("of_later_versions", 0), ("of_later_versions", 2)],
 )
 def test_stored_quotas_that_are_not_enforced_are_logged_once_at_the_start(
     key: str, entities: int
 ) -> None:
-    idle = entities if key == "request_percentage" else 0
+    idle = entities if key == "of_later_versions" else 0
 
     async def scenario(runtime: Runtime) -> None:
         async with house(runtime) as at:

@@ -77,7 +77,9 @@ def serve(node: Node, request: ApiRequest) -> None:
         reader = FetchReader(node, message, version)
     else:
         reader = GuardedReader(node, message, request)
-    if node.quotas.is_limiting and not reader.is_follower:
+    if reader.is_follower:
+        node.quotas.exempt()
+    elif node.quotas.is_limiting:
         bytes_max = node.quotas.fetch_bytes_max(request)
         if bytes_max is not None:
             reader.max_bytes = min(reader.max_bytes, bytes_max)

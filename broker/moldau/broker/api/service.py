@@ -21,6 +21,7 @@ than none, because clients do not check for it.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 from moldau.broker.api.delayed_answer import end_session
 from moldau.broker.api.error_response import error_response
@@ -31,8 +32,10 @@ from moldau.broker.api.request import ApiRequest, Peer, Throttle
 from moldau.broker.api.rights.guard import Guard
 from moldau.broker.api.rights.table import GUARDS
 from moldau.broker.api.row import Api
+from moldau.broker.decision.authorizer import Right
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.messages import API
 from moldau.protocol.negotiation import supported_versions
 from moldau.protocol.versions import Versions
@@ -51,6 +54,9 @@ def served_versions(apis: Mapping[int, Api] = APIS) -> dict[int, Versions]:
     }
 
 
+_OF_NODES: Final = Right(AclResource.CLUSTER, AclOperation.CLUSTER_ACTION)
+
+
 class BrokerService:
     """The service of a broker's listeners; it can serve any number of them. Satisfies
     `moldau.broker.network.Service`."""
@@ -66,6 +72,8 @@ class BrokerService:
         self._requests = node.requests
         self._apis = apis
         guards: Mapping[int, Guard] = {} if node.authorizer.allows_all else GUARDS
+        self._of_nodes = frozenset(key for key, row in apis.items() if row.right == _OF_NODES)
+        """The requests of brokers and controllers, which have no quota."""
         self._handlers = {key: checked(apis[key], guards.get(key)) for key in self.served}
 
     def opened(self, connection: Peer) -> None:
@@ -76,10 +84,17 @@ class BrokerService:
         the handler becomes the answer."""
         key = request.arrival.key
         self._requests[key] += 1
-        if not key and self._node.quotas.is_limiting:
-            self._node.quotas.charge_produce(request)
+        quotas = self._node.quotas
+        is_limiting = quotas.is_limiting
+        if is_limiting:
+            if not key:
+                quotas.charge_produce(request)
+            if key not in self._of_nodes:
+                quotas.begin(request)
         try:
             self._handlers[key](self._node, request)
+            if is_limiting:
+                quotas.end()
         except MalformedMessage:
             raise
         except KafkaError as error:

@@ -9,6 +9,7 @@ drops the controller and creates a new one from the log.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
 from moldau.broker.controller import acl_changes, config_changes, registration, topic_deletion
@@ -18,6 +19,7 @@ from moldau.broker.controller.feature_updates import Asked, update_features
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.isr_changes import alter_partition
 from moldau.broker.controller.liveness import Liveness
+from moldau.broker.controller.mutations import Mutations
 from moldau.broker.controller.outcome import DecisionInputs, Outcome
 from moldau.broker.controller.partition_growth import create_partitions
 from moldau.broker.controller.periodic import Periodic
@@ -65,13 +67,14 @@ class Controller:
     """Makes the decisions of the cluster, one at a time. Its image is the state of the log so
     far."""
 
-    __slots__ = ("image", "liveness", "periodic", "rules")
+    __slots__ = ("image", "liveness", "mutations", "periodic", "rules")
 
     def __init__(self, rules: Rules, image: Image) -> None:
         self.rules = rules
         self.image = image
         self.liveness = Liveness(rules.session_timeout_ms)
         self.periodic = Periodic(rules)
+        self.mutations = Mutations(rules.mutation_window_s)
 
     def take_over(self, now_ms: int, *, is_own_broker_up: bool = False) -> None:
         """Begin the sessions of brokers: the log is replayed to its end, and this node leads."""
@@ -91,7 +94,13 @@ class Controller:
         request again."""
         if context.is_over(inputs.now_ms):
             raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+        quotas = self.image.client_quotas
+        charge = self.mutations.charge_of(quotas, type(request), context, inputs.now_ms)
+        if charge is not None:
+            inputs = replace(inputs, charge=charge.take)
         outcome = _DECISIONS[type(request)](self, request, context, inputs)
+        if charge is not None:
+            outcome.response.throttle_time_ms = charge.wait_ms  # type: ignore[attr-defined]
         assert inputs.next_offset >= 0
         return outcome
 
@@ -143,7 +152,9 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     CreateTopicsRequest: lambda at, request, _, inputs: create_topics(
         at.image, at.rules, request, inputs
     ),
-    DeleteTopicsRequest: lambda at, request, _, __: topic_deletion.delete_topics(at.image, request),
+    DeleteTopicsRequest: lambda at, request, _, inputs: topic_deletion.delete_topics(
+        at.image, request, inputs
+    ),
     CreatePartitionsRequest: lambda at, request, _, inputs: create_partitions(
         at.image, at.rules, request, inputs
     ),

@@ -5,7 +5,7 @@ Invariant: the response of an outcome without records waits only until older rec
 
 from __future__ import annotations
 
-from collections.abc import Sized
+from collections.abc import Callable, Sized
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, Self, TypeVar, cast
 
@@ -55,6 +55,10 @@ class Outcome(outcome.Outcome[MetadataRecord], Generic[R_co]):
         return cast("R_co", response)
 
 
+def _free(partitions: int) -> None:
+    """Charge nothing."""
+
+
 @dataclass(frozen=True, slots=True)
 class DecisionInputs:
     """The inputs of a decision besides the image: the time, the log offset of its first record,
@@ -67,3 +71,6 @@ class DecisionInputs:
     """The open files of this process, for requests that create logs. None means no limit."""
     kraft_version: int = 0
     """The level of the quorum's own protocol, which no record of the metadata has."""
+    charge: Callable[[int], None] = _free
+    """Charges the client for partitions that are created or deleted. Raises
+    THROTTLING_QUOTA_EXCEEDED."""

@@ -75,6 +75,7 @@ def _grow(
     if wanted.count - now > BATCH_RECORDS_MAX:
         raise too_many_partitions()
     added = _added(image, topic, wanted, inputs)
+    inputs.charge(len(added))
     room.take(added)
     metadata_version = image.features.metadata_version
     return [

@@ -1,15 +1,16 @@
 """AlterClientQuotas (KIP-546): quotas of users, client ids and both.
 
-Invariants: an entity of a request succeeds or fails as a whole. A quota that no broker enforces is
-refused: a limit without effect is worse than none. Setting the same value again makes no record.
+Invariants: an entity of a request succeeds or fails as a whole. A key that is not known is
+refused. Setting the same value again makes no record.
 """
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.outcome import Outcome, check_record_count
-from moldau.broker.controller.quotas import ENFORCED
+from moldau.broker.controller.quotas import CONNECTION_RATE, OF_CLIENTS
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.alter_client_quotas import (
     AlterClientQuotasRequest,
@@ -24,9 +25,9 @@ if TYPE_CHECKING:
     from moldau.broker.controller.quotas import Entity
     from moldau.protocol.declare import MetadataRecord
 
-_LATER: Final = frozenset(("request_percentage", "controller_mutation_rate"))
-_OF_ADDRESSES: Final = "connection_creation_rate"
+_FRACTIONS: Final = frozenset(("request_percentage", "controller_mutation_rate"))
 _LONG_MAX: Final = float(2**63)
+_INT_MAX: Final = float(2**31 - 1)
 
 
 def alter_quotas(
@@ -91,27 +92,32 @@ def _check_entity(entry: AlterClientQuotasRequestEntryData, kinds: list[str]) ->
             raise _invalid(f"Unhandled client quota entity type: {each.entity_type}")
         if each.entity_name == "":
             raise _invalid(f"Empty {each.entity_type} not supported")
+    for each in entry.entity:
+        if each.entity_type == "ip" and each.entity_name is not None:
+            _check_address(each.entity_name)
     if "ip" in kinds and len(kinds) > 1:
         raise _invalid("Invalid quota entity combination, IP entity should not be combined")
 
 
+def _check_address(name: str) -> None:
+    try:
+        ip_address(name)
+    except ValueError:
+        raise _invalid(f"{name} is not a valid IP address") from None
+
+
 def _check_key(key: str, kinds: list[str]) -> None:
-    known = (_OF_ADDRESSES,) if kinds == ["ip"] else ENFORCED | _LATER
+    known = (CONNECTION_RATE,) if kinds == ["ip"] else OF_CLIENTS
     if key not in known:
         raise _invalid(f"Invalid configuration key {key}")
-    if key not in ENFORCED:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            f"this version does not enforce {key} yet; it enforces {', '.join(sorted(ENFORCED))}",
-        )
 
 
 def _check_value(key: str, value: float) -> None:
     if not value > 0:
         raise _invalid(f"Quota {key} must be greater than 0")
-    if value >= _LONG_MAX:
+    if value >= _LONG_MAX or (key == CONNECTION_RATE and value > _INT_MAX):
         raise _invalid(f"Quota {key} is too large")
-    if value != int(value):
+    if key not in _FRACTIONS and value != int(value):
         raise _invalid(f"Quota {key} must be a whole number")
 
 

@@ -15,8 +15,12 @@ from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
 Entity: TypeAlias = frozenset[tuple[str, str | None]]
 """The entity of a quota: (type, name) pairs. A null name is the default of its type."""
 
-ENFORCED: Final = frozenset(("producer_byte_rate", "consumer_byte_rate"))
-"""The quotas that brokers enforce. A controller of Apache Kafka may have stored others."""
+CONNECTION_RATE: Final = "connection_creation_rate"
+OF_CLIENTS: Final = frozenset(
+    ("producer_byte_rate", "consumer_byte_rate", "request_percentage", "controller_mutation_rate")
+)
+ENFORCED: Final = OF_CLIENTS | {CONNECTION_RATE}
+"""The quotas that are enforced. A newer controller of Apache Kafka may have stored others."""
 
 
 class ClientQuotas:
@@ -51,6 +55,16 @@ class ClientQuotas:
             self.by_entity[entity] = quotas
         else:
             self.by_entity.pop(entity, None)
+
+    def connection_rate(self, address: str) -> float | None:
+        """Return the connections a second that an address may open; None: any number."""
+        if not self.by_entity:
+            return None
+        for name in (address, None):
+            value = self.by_entity.get(frozenset((("ip", name),)), {}).get(CONNECTION_RATE)
+            if value is not None:
+                return value
+        return None
 
     def without_effect(self) -> int:
         """Return how many entities have a quota that brokers do not enforce."""

@@ -73,4 +73,6 @@ class Rules:
     unclean_interval_ms: int | None = None
     """The interval in which partitions without a leader are checked for an unclean election; None
     means never."""
+    mutation_window_s: int = 11
+    """The seconds over which the rate of topic changes is measured."""
     supported: Mapping[str, LevelRange] = field(default_factory=lambda: SUPPORTED)

@@ -96,6 +96,7 @@ def _create(
     configs = _configs_of(topic)
     rules.configs.check(Resource(ResourceType.TOPIC, topic.name), configs, {})
     partitions = _partitions_of(image, rules, topic, inputs)
+    inputs.charge(len(partitions))
     room.take(partitions)
     topic_id = _fresh_id(image, inputs)
     records: list[MetadataRecord] = [TopicRecord(name=topic.name, topic_id=topic_id)]

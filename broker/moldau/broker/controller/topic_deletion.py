@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections import Counter
 
 from moldau.broker.controller.image import Image
-from moldau.broker.controller.outcome import Outcome, check_record_count
-from moldau.errors.codes import ErrorCode
+from moldau.broker.controller.outcome import DecisionInputs, Outcome, check_record_count
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.protocol.declare import MetadataRecord
 from moldau.protocol.messages.delete_topics import (
@@ -21,7 +21,9 @@ from moldau.protocol.messages.delete_topics import (
 from moldau.protocol.schemas.metadata_log import RemoveTopicRecord
 
 
-def delete_topics(image: Image, request: DeleteTopicsRequest) -> Outcome[DeleteTopicsResponse]:
+def delete_topics(
+    image: Image, request: DeleteTopicsRequest, inputs: DecisionInputs
+) -> Outcome[DeleteTopicsResponse]:
     """Delete the existing topics. The response has an error for each other one."""
     wanted = request.topics or [
         DeleteTopicState(name=name, topic_id=ZERO_UUID) for name in request.topic_names
@@ -37,6 +39,11 @@ def delete_topics(image: Image, request: DeleteTopicsRequest) -> Outcome[DeleteT
         answered.add(key)
         result = _judge(image, each, is_repeated=meant[_meaning(image, each)] > 1)
         if result.error_code == ErrorCode.NONE:
+            try:
+                inputs.charge(len(image.topics.by_id[result.topic_id].partitions))
+            except KafkaError as error:
+                results.append(_refuse(each, error.code, error.reason))
+                continue
             records.append(RemoveTopicRecord(topic_id=result.topic_id))
         results.append(result)
     check_record_count(records)

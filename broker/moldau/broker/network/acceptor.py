@@ -8,6 +8,7 @@ connection ends, waiting connections are admitted as far as there is room, at an
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.broker.decision.context import Principal
@@ -32,10 +33,12 @@ if TYPE_CHECKING:
 
 Buggify = Callable[[str], bool]
 BUGGY_CHUNK_BYTES = 100
+HELD_SECONDS = 1.0
 
 _TURNED_AWAY = {
     Verdict.FILES_FULL: Reason.FILES_FULL,
     Verdict.ADDRESS_FULL: Reason.ADDRESS_FULL,
+    Verdict.ADDRESS_FAST: Reason.ADDRESS_FAST,
     Verdict.LINE_FULL: Reason.LINE_FULL,
 }
 
@@ -53,6 +56,16 @@ class Entrance:
         self.open_direct = open_direct
         self.limits: ConnectionLimits[Connection] = ConnectionLimits(reactor.options, room)
         self._is_timed = False
+        self.held = 0
+        """Rejected connections that are not closed yet."""
+
+    def holds_rejected(self) -> bool:
+        """Whether a rejected connection is closed later, so that its client cannot open the next
+        one at once. Their number is bounded."""
+        if self.held >= self.reactor.options.waiting_connections_max:
+            return False
+        self.held += 1
+        return True
 
     def arrive(self, connection: Connection) -> Verdict:
         """Decide on a new connection. A waiting one is admitted later."""
@@ -158,8 +171,16 @@ class Acceptor:
                 listener=connection.listener,
                 peer=f"{connection.address}:{connection.peer_port}",
             )
-            connection.abort(reason)
+            if verdict is Verdict.ADDRESS_FAST and self._entrance.holds_rejected():
+                connection.holds.hold(IN_LINE, self.reactor.metrics)  # it is not read
+                self.reactor.call_later(HELD_SECONDS, partial(self._end_held, connection, reason))
+            else:
+                connection.abort(reason)
         self.metrics.waiting.value = self._limits.waiting(self.options.name)
+
+    def _end_held(self, connection: Connection, reason: Reason) -> None:
+        self._entrance.held -= 1
+        connection.abort(reason)
 
     def let_in(self, connection: Connection) -> None:
         """Start to serve an admitted connection."""

@@ -23,6 +23,7 @@ from typing import Generic, Protocol, TypeVar
 from moldau.broker.network.options import ListenerOptions, NetworkOptions
 
 _MAPPED_PREFIX = "::ffff:"
+_RATES_MAX = 10_000
 
 
 class Guest(Protocol):
@@ -43,6 +44,7 @@ class Verdict(Enum):
     WAITING = "waiting"
     FILES_FULL = "too many open files"
     ADDRESS_FULL = "too many connections from this address"
+    ADDRESS_FAST = "connections from this address come too fast"
     LINE_FULL = "too many connections are waiting"
 
 
@@ -51,7 +53,7 @@ class Rate:
 
     __slots__ = ("_at", "_tokens", "per_second")
 
-    def __init__(self, per_second: int) -> None:
+    def __init__(self, per_second: float) -> None:
         self.per_second = per_second
         self._tokens = float(max(per_second, 1))
         self._at = 0.0
@@ -105,6 +107,8 @@ class ConnectionLimits(Generic[G]):
         self._rate = Rate(options.connections_per_second)
         self._doors: dict[str, _Door] = {}
         self._by_address: dict[str, int] = {}
+        self._rates: dict[str, Rate] = {}
+        """The rates of addresses with a quota."""
         self.connections = 0
 
     def update(self, options: NetworkOptions) -> None:
@@ -158,6 +162,8 @@ class ConnectionLimits(Generic[G]):
         here = self._by_address.get(guest.address, 0)
         if 0 <= self._limit_of(guest.address) <= here:
             return Verdict.ADDRESS_FULL
+        if self._is_fast(guest.address, now):
+            return Verdict.ADDRESS_FAST
         door = self._doors[guest.listener]
         if not door.line and self._has_room(door) and not self._wait(door, now):
             self._note(guest, here)
@@ -168,6 +174,21 @@ class ConnectionLimits(Generic[G]):
         self._note(guest, here)
         door.line.append(guest)
         return Verdict.WAITING
+
+    def _is_fast(self, address: str, now: float) -> bool:
+        """Whether an address with a quota opens connections too fast. If not, this one counts."""
+        per_second = self._options.connection_rate_of(address)
+        if per_second is None:
+            return False
+        rate = self._rates.get(address)
+        if rate is None or rate.per_second != per_second:
+            if len(self._rates) >= _RATES_MAX:
+                self._rates.pop(next(iter(self._rates)))
+            rate = self._rates[address] = Rate(per_second)
+        if rate.wait(now):
+            return True
+        rate.take()
+        return False
 
     def _note(self, guest: G, here: int) -> None:
         self._by_address[guest.address] = here + 1

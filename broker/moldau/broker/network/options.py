@@ -21,6 +21,11 @@ if TYPE_CHECKING:
 NO_LIMIT = -1
 
 
+def no_rate(address: str) -> float | None:
+    """Return that an address has no quota."""
+    return None
+
+
 @dataclass(frozen=True, slots=True)
 class NetworkOptions:
     """The options of all listeners of a node together."""
@@ -36,6 +41,9 @@ class NetworkOptions:
     """`max.connections.per.ip.overrides`, by address. The caller has resolved host names."""
     connections_per_second: int = NO_LIMIT
     """`max.connection.creation.rate`: connections beyond it wait."""
+    connection_rate_of: Callable[[str], float | None] = no_rate
+    """Returns the connections a second that an address may open (the quota of KIP-612); None: any
+    number. Connections beyond it are closed a moment later."""
     waiting_connections_max: int = 1024
     """How many connections may wait at one listener. Beyond it they are closed, as by a full
     backlog."""

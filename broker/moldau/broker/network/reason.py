@@ -18,6 +18,7 @@ class Reason(Enum):
     UNREADABLE_FILE = "part of an answer could not be read"
     FILES_FULL = "the process has no file for it (ulimit -n)"
     ADDRESS_FULL = "too many connections from this address"
+    ADDRESS_FAST = "connections from this address come faster than its quota"
     LINE_FULL = "too many connections are waiting"
     MADE_ROOM = "made room for a connection between brokers"
     NO_LOGIN = "a request before the login"

@@ -16,7 +16,7 @@ from moldau.broker.raft.shell import RaftSettings
 from moldau.broker.raft.snapshot_retention import SnapshotRetention
 from moldau.broker.server.security import to_controllers
 from moldau.broker.settings import controller as rows
-from moldau.broker.settings import read_listeners, replication
+from moldau.broker.settings import quota, read_listeners, replication
 from moldau.broker.settings.creation import default_replication_factor, num_partitions
 from moldau.broker.settings.node import broker_session_timeout_ms, node_id
 from moldau.broker.settings.replication import min_insync_replicas
@@ -79,6 +79,8 @@ def controller_config_of(settings: Settings, cluster_id: str, directory: str) ->
             min_isr=settings[min_insync_replicas],
             session_timeout_ms=settings[broker_session_timeout_ms],
             rebalance_interval_ms=_rebalance_interval_ms(settings),
+            mutation_window_s=settings[quota.controller_quota_window_num]
+            * settings[quota.controller_quota_window_size_seconds],
             unclean_interval_ms=settings[replication.unclean_leader_election_interval_ms],
         ),
         log_config=LogConfig(

@@ -65,6 +65,7 @@ if TYPE_CHECKING:
     from moldau.broker.log.log_config import LogConfig
     from moldau.broker.log.names import TopicPartition
     from moldau.broker.network import ListenerOptions, OpenDirect
+    from moldau.broker.network.options import NetworkOptions
     from moldau.broker.network.request import Service
     from moldau.broker.server.replication import Replication
     from moldau.config import Settings
@@ -393,7 +394,7 @@ class Broker:
         self._address_limits = await self._resolved(limited_hosts(settings))
         self._sockets = sockets = SocketServer(
             self._runtime,
-            replace(network_options(settings, self._address_limits), connections_max=0),
+            replace(self._network_options(settings), connections_max=0),
             self.network_metrics,
             self._loggers.get(f"{LOGGER}.network").bind(node=node.node_id),
             self._open_direct,
@@ -471,11 +472,19 @@ class Broker:
         epochs = {each.broker_epoch for each in directories.directories}
         return epochs.pop() if len(epochs) == 1 else NO_BROKER_EPOCH
 
+    def _network_options(self, settings: Settings) -> NetworkOptions:
+        return replace(
+            network_options(settings, self._address_limits),
+            connection_rate_of=lambda address: self._publisher.image.client_quotas.connection_rate(
+                address
+            ),
+        )
+
     def _let_in(self, settings: Settings) -> None:
         assert self._sockets is not None
         listeners = read_listeners(settings)
         self._sockets.update(
-            network_options(settings, self._address_limits),
+            self._network_options(settings),
             [listener_options(settings, each, listeners) for each in listeners.of_broker],
         )
 

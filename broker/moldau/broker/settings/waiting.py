@@ -26,7 +26,6 @@ WAITING: Final[Mapping[str, str]] = {
     "controller.performance.": "a watch on slow controller events",
     "controller.quorum.append.linger.ms": _QUORUM,
     "controller.quorum.auto.join.enable": _QUORUM,
-    "controller.quota.": _QUOTAS,
     "controller.socket.timeout.ms": _QUORUM,
     "delegation.token.": "delegation tokens",
     "follower.fetch.last.tiered.offset.enable": _TIERED,

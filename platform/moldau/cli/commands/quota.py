@@ -1,7 +1,9 @@
-"""`moldau quota`: how much users and client ids may produce and fetch in a second.
+"""`moldau quota`: how much users, client ids and addresses may do in a second.
 
     moldau quota set --user alice producer_byte_rate=1000000
     moldau quota set --client-id '*' consumer_byte_rate=5000000
+    moldau quota set --user alice request_percentage=20 controller_mutation_rate=5
+    moldau quota set --ip '*' connection_creation_rate=20
 
 `*` stands for all that have no quota of their own.
 """
@@ -17,7 +19,7 @@ from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
-    from moldau.cli.commands.quota_admin import QuotaEntity
+    from moldau.client.admin.quotas import QuotaEntity
 
 _HEADER: Final = ("user", "client id", "address", "quota", "value")
 
@@ -29,6 +31,9 @@ def _add_nothing(parser: ArgumentParser) -> None:
 def _add_entity(parser: ArgumentParser) -> None:
     parser.add_argument("--user", metavar="USER", help="without `User:`; '*': all users")
     parser.add_argument("--client-id", metavar="ID", help="'*': all client ids")
+    parser.add_argument(
+        "--ip", metavar="ADDRESS", help="for connection_creation_rate; '*': all addresses"
+    )
 
 
 def _add_values(parser: ArgumentParser) -> None:
@@ -42,7 +47,7 @@ def _add_names(parser: ArgumentParser) -> None:
 
 
 def _list(arguments: Namespace, context: Context) -> int:
-    from moldau.cli.commands.quota_admin import QuotaAdmin
+    from moldau.client.admin.quotas import QuotaAdmin
 
     with opened_admin(arguments, context) as admin:
         found = admin.run(lambda client: QuotaAdmin(client).describe())
@@ -61,7 +66,7 @@ def _list(arguments: Namespace, context: Context) -> int:
 
 
 def _set(arguments: Namespace, context: Context) -> int:
-    from moldau.cli.commands.quota_admin import QuotaAdmin
+    from moldau.client.admin.quotas import QuotaAdmin
 
     entity, values = _entity(arguments), dict(map(_value, arguments.values))
     with opened_admin(arguments, context) as admin:
@@ -71,7 +76,7 @@ def _set(arguments: Namespace, context: Context) -> int:
 
 
 def _remove(arguments: Namespace, context: Context) -> int:
-    from moldau.cli.commands.quota_admin import QuotaAdmin
+    from moldau.client.admin.quotas import QuotaAdmin
 
     entity, names = _entity(arguments), list(dict.fromkeys(arguments.names))
     with opened_admin(arguments, context) as admin:
@@ -81,11 +86,14 @@ def _remove(arguments: Namespace, context: Context) -> int:
 
 
 def _entity(arguments: Namespace) -> QuotaEntity:
-    from moldau.cli.commands.quota_admin import QuotaEntity
+    from moldau.client.admin.quotas import QuotaEntity
 
-    if not arguments.user and not arguments.client_id:
-        raise UsageError("give --user, --client-id or both; '*' means all")
-    return QuotaEntity(arguments.user, arguments.client_id)
+    named = (arguments.user, arguments.client_id, arguments.ip)
+    if not any(named):
+        raise UsageError("give --user, --client-id or both, or --ip; '*' means all")
+    if arguments.ip and (arguments.user or arguments.client_id):
+        raise UsageError("--ip is for an address alone")
+    return QuotaEntity(*named)
 
 
 def _value(text: str) -> tuple[str, float]:

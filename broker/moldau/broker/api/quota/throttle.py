@@ -14,8 +14,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from moldau.broker.api.quota.limits import Limit, limit_of
 from moldau.broker.api.quota.rate import Rate
+from moldau.broker.controller.quota_limits import Limit, limit_of
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -24,6 +24,8 @@ if TYPE_CHECKING:
 
 PRODUCE: Final = "producer_byte_rate"
 FETCH: Final = "consumer_byte_rate"
+WORK: Final = "request_percentage"
+_PERCENT_PER_NS: Final = 100 / 1e9
 _RATES_MAX: Final = 10_000
 
 
@@ -63,7 +65,7 @@ class Throttle:
             return 0
         rate = self._rate((PRODUCE, limit.user, limit.client_id), now_ms)
         rate.record(size, now_ms)
-        return _wait_ms(rate, rate.measure(now_ms), limit.bytes_per_second, now_ms)
+        return _wait_ms(rate, rate.measure(now_ms), limit.per_second, now_ms)
 
     def on_fetched(self, client: Client, size: int, now_ms: int) -> int:
         """Count a fetch of that many bytes if it is within the quota, and return 0. Otherwise
@@ -72,10 +74,21 @@ class Throttle:
         if limit is None:
             return 0
         rate = self._rate((FETCH, limit.user, limit.client_id), now_ms)
-        wait_ms = _wait_ms(rate, rate.measure(now_ms, size), limit.bytes_per_second, now_ms)
+        wait_ms = _wait_ms(rate, rate.measure(now_ms, size), limit.per_second, now_ms)
         if not wait_ms:
             rate.record(size, now_ms)
         return wait_ms
+
+    def on_worked(self, client: Client, work_ns: int, now_ms: int) -> int:
+        """Count the time that a request took of the node's only thread, in percents. Return for how
+        many milliseconds its client waits: at most a window, as in Kafka."""
+        limit = self._limit(WORK, client)
+        if limit is None:
+            return 0
+        rate = self._rate((WORK, limit.user, limit.client_id), now_ms)
+        rate.record(work_ns * _PERCENT_PER_NS, now_ms)
+        wait_ms = _wait_ms(rate, rate.measure(now_ms), limit.per_second, now_ms)
+        return min(wait_ms, self._sample_ms)
 
     def fetch_bytes_max(self, client: Client) -> int | None:
         """Return how many bytes one fetch may have, so that it ever fits into the quota; None for a
@@ -84,7 +97,7 @@ class Throttle:
         if limit is None:
             return None
         window_s = max(self._samples - 1, 1) * self._sample_ms / 1000
-        return max(1, int(limit.bytes_per_second * window_s))
+        return max(1, int(limit.per_second * window_s))
 
     def _limit(self, key: str, client: Client) -> Limit | None:
         quotas = self._quotas()

@@ -19,12 +19,14 @@ if TYPE_CHECKING:
 _WAITS_MAX: Final = 10_000
 _INT_MAX: Final = 2**31 - 1
 _NS_PER_MS: Final = 1_000_000
+_OF_CONTROLLER: Final = frozenset((19, 20, 37))
+"""Requests whose response has the controller's wait: topics and partitions are changed."""
 
 
 class Waits:
     """How long the clients of open requests wait after their responses."""
 
-    __slots__ = ("_node", "_throttle", "_waits")
+    __slots__ = ("_began_ns", "_node", "_served", "_throttle", "_waits")
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -34,6 +36,9 @@ class Waits:
             node.settings[quota.quota_window_size_seconds] * 1000,
         )
         self._waits: dict[ApiRequest, int] = {}
+        self._served: ApiRequest | None = None
+        """The request whose handler runs, if its time counts."""
+        self._began_ns = 0
 
     @property
     def is_limiting(self) -> bool:
@@ -55,9 +60,35 @@ class Waits:
         """Return how many bytes of records a response may have; None for a client without quota."""
         return self._throttle.fetch_bytes_max(_client(request))
 
+    def begin(self, request: ApiRequest) -> None:
+        """Begin to measure the time of a handler."""
+        self._served = request
+        self._began_ns = self._node.runtime.clock.monotonic_ns()
+
+    def exempt(self) -> None:
+        """Do not count the request that is served: it is of another broker."""
+        self._served = None
+
+    def end(self) -> None:
+        """Count the time of a handler that did not answer yet."""
+        if self._served is not None:
+            self._worked(self._served)
+
+    def _worked(self, request: ApiRequest) -> int:
+        """Count the time since the handler began, and return the wait for it."""
+        self._served = None
+        now_ns = self._node.runtime.clock.monotonic_ns()
+        work_ns = now_ns - self._began_ns
+        return self._throttle.on_worked(_client(request), work_ns, now_ns // _NS_PER_MS)
+
     def take(self, request: ApiRequest, response: Response | None) -> int:
         """Return the wait of a request that is answered now, in ms. Satisfies `Throttle`."""
-        return self._waits.pop(request, 0) if self._waits else 0
+        wait_ms = self._waits.pop(request, 0) if self._waits else 0
+        if self._served is request:
+            wait_ms = max(wait_ms, self._worked(request))
+        if response is not None and request.arrival.key in _OF_CONTROLLER:
+            wait_ms = max(wait_ms, response.throttle_time_ms)  # type: ignore[attr-defined]
+        return wait_ms
 
     def _note(self, request: ApiRequest, wait_ms: int) -> None:
         if not wait_ms:

@@ -16,9 +16,10 @@ _CLIENT: Final = "client-id"
 
 
 class Limit(NamedTuple):
-    """A quota in bytes a second, and the user and client id whose rate counts; None: of all."""
+    """A quota (bytes, partitions or percents a second), and the user and client id whose rate
+    counts; None: of all."""
 
-    bytes_per_second: float
+    per_second: float
     user: str | None
     client_id: str | None
 
