@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from types import MappingProxyType
 
 import httpx
 
@@ -17,8 +18,11 @@ JSON = "org.apache.kafka.connect.json.JsonConverter"
 
 
 @contextmanager
-def java_worker(kafka: ApacheKafka, bootstrap: str, folder: Path, cluster: str) -> Iterator[Worker]:
-    """From its first answer on. `cluster` names its group and internal topics."""
+def java_worker(
+    kafka: ApacheKafka, bootstrap: str, folder: Path, cluster: str,
+    more: Mapping[str, str] = MappingProxyType({}),
+) -> Iterator[Worker]:  # fmt: skip
+    """From its first answer on. `cluster` names its group and internal topics; `more` settings."""
     port = free_ports(1)[0]
     settings = {
         "bootstrap.servers": bootstrap,
@@ -35,6 +39,7 @@ def java_worker(kafka: ApacheKafka, bootstrap: str, folder: Path, cluster: str) 
             for name, value in (("topic", f"{cluster}-{kind}s"), ("replication.factor", "1"))
         },
     }
+    settings.update(more)
     settings["status.storage.topic"] = f"{cluster}-status"
     path = folder / "java-worker.properties"
     path.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))

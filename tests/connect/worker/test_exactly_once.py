@@ -98,8 +98,8 @@ def test_tasks_and_leaders_of_earlier_generations_cannot_write(scene: Scene) -> 
     with ExitStack() as stack:
 
         def zombie(transactional_id: str) -> Producer:
-            settings = {"bootstrap_servers": bootstrap, "transactional_id": transactional_id}
-            producer = stack.enter_context(Producer(**settings))
+            opened = Producer(bootstrap_servers=bootstrap, transactional_id=transactional_id)
+            producer = stack.enter_context(opened)
             producer.begin_transaction()
             return producer
 

@@ -7,7 +7,7 @@ target states and offsets as the other left them, and goes on: no line is lost, 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, ExitStack, contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, command, wait_until
 from tests.connect.transcripts.conversation import SINK, SOURCE
 from tests.connect.transcripts.java_worker import JSON, java_worker
+from tests.connect.worker.test_exactly_once import committed, read
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
@@ -42,6 +43,8 @@ class Cluster:
         self.sink = f"{name}-to"
         """A group of its own: tests share the broker."""
         self.count = 0
+        self.support: dict[str, str] = {}
+        """What both are told of exactly-once sources."""
 
     @contextmanager
     def ours(self) -> Iterator[Worker]:
@@ -54,6 +57,7 @@ class Cluster:
             "offset.flush.interval.ms": "200",
             "key.converter": JSON,
             "value.converter": JSON,
+            **self.support,
         }
         words = [word for pair in settings.items() for word in ("--set", "=".join(pair))]
         start = ("start", "--bootstrap", self.bootstrap, "--listen", "127.0.0.1:0", *words)
@@ -64,7 +68,7 @@ class Cluster:
     @contextmanager
     def java(self, kafka: ApacheKafka) -> Iterator[Worker]:
         """Until its orderly end."""
-        with java_worker(kafka, self.bootstrap, self.folder, self.name) as worker:
+        with java_worker(kafka, self.bootstrap, self.folder, self.name, self.support) as worker:
             yield worker
             worker.process.terminate()
             assert worker.process.wait(STARTS_S) in (0, 143)
@@ -138,7 +142,10 @@ def settle(worker: Worker, cluster: Cluster, wanted: list[str]) -> None:
     partition = {"kafka_topic": cluster.name, "kafka_partition": 0}
     positions = [({"filename": str(cluster.lines)}, {"position": size})]
     consumed = [(partition, {"kafka_offset": len(wanted)})]
-    for name, stored in ((cluster.source, positions), (cluster.sink, consumed)):
+    expected: dict[str, list[tuple[Any, Any]]] = {cluster.source: positions}
+    if not cluster.support:  # else the ends of transactions have offsets, too
+        expected[cluster.sink] = consumed
+    for name, stored in expected.items():
         wait_until(partial(stands_at, worker, name, stored), f"{name} is at {stored}", STARTS_S)
 
 
@@ -180,3 +187,73 @@ def test_javas_worker_goes_on_where_ours_has_stopped_and_ours_again(cluster: Clu
 def test_ours_goes_on_where_javas_worker_has_stopped(cluster: Cluster) -> None:
     kafka = fetch_or_skip()
     hand_over(cluster, lambda: cluster.java(kafka), cluster.ours)
+
+
+def counts(cluster: Cluster) -> list[bytes]:
+    """The task-count records of the source, in their order."""
+    return [
+        each.value or b""
+        for each in read(cluster.bootstrap, f"{cluster.name}-configs")
+        if each.key == b"tasks-fencing-from"
+    ]
+
+
+@pytest.mark.parametrize("is_javas_first", [False, True])
+def test_exactly_once_sources_go_on_at_the_others_worker(
+    cluster: Cluster, is_javas_first: bool
+) -> None:
+    kafka = fetch_or_skip()
+    cluster.support = {"exactly.once.source.support": "enabled"}
+    java: Start = lambda: cluster.java(kafka)  # noqa: E731
+    hand_over(cluster, *((java, cluster.ours, java) if is_javas_first else (cluster.ours, java)))
+
+    values = [line.strip() for line in committed(cluster.bootstrap, cluster.name)]
+    assert values == [f"line {number}" for number in range(cluster.count)]
+    assert set(counts(cluster)) == {b'{"task-count":1}'}
+
+
+@pytest.mark.parametrize("is_java_leader", [False, True])
+def test_each_has_the_other_fence_its_older_tasks(cluster: Cluster, is_java_leader: bool) -> None:
+    """Both are in one group: one leads, and the other starts a task and has it fence the older."""
+    kafka = fetch_or_skip()
+    cluster.support = {
+        "exactly.once.source.support": "enabled",
+        "scheduled.rebalance.max.delay.ms": "0",
+    }
+    names = ("one", "two")
+    with ExitStack() as stack:
+        if is_java_leader:
+            leader = stack.enter_context(cluster.java(kafka))
+            other = stack.enter_context(cluster.ours())
+        else:
+            leader = stack.enter_context(cluster.ours())
+            other = stack.enter_context(cluster.java(kafka))
+        wanted = []
+        for name in names:
+            file = cluster.folder / name
+            file.write_text(f"{name}\n")
+            wanted.append(name)
+            config = {"connector.class": SOURCE, "file": str(file), "topic": cluster.name,
+                      "key.converter": TEXT, "value.converter": TEXT, "tasks.max": "1"}  # fmt: skip
+            leader.create(name, config)
+        workers = {each.url.removeprefix("http://") for each in (leader, other)}
+
+        def owners() -> set[str]:
+            return {
+                task["worker_id"]
+                for name in names
+                for task in leader.ask("GET", f"/connectors/{name}/status")[1].get("tasks", ())
+                if task["state"] == "RUNNING"
+            }
+
+        wait_until(lambda: owners() == workers, "each has a task", STARTS_S)
+        for name in names:
+            with (cluster.folder / name).open("a") as opened:
+                opened.write(f"{name} again\n")
+            wanted.append(f"{name} again")
+        wait_until(
+            lambda: len(committed(cluster.bootstrap, cluster.name)) >= len(wanted),
+            "all is written",
+            STARTS_S,
+        )
+    assert sorted(committed(cluster.bootstrap, cluster.name)) == sorted(wanted)

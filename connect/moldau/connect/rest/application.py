@@ -236,14 +236,14 @@ class Api:
         if not isinstance(configs, list):
             raise BadRequest("the body must be a list of task configs")
         await self.operations.take_tasks(_name(request), [config_of(each) for each in configs])
-        return empty(200)
+        return empty()
 
     async def fence(self, request: Request) -> Response:
         """Fence the older tasks of a connector for the worker that starts one. Internal request."""
         body, headers = await request.body(), request.headers
         self.operations.check_signature(body, headers.get(SIGNATURE), headers.get(ALGORITHM))
         await self.operations.fence(_name(request))
-        return empty(200)
+        return empty()
 
     async def task_status(self, request: Request) -> Response:
         return answer(self.operations.task_status(_name(request), _task(request)))

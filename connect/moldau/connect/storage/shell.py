@@ -73,14 +73,16 @@ class TopicLog(KeyedLog):
         # A connection of its own: on the consumer's an answer waits until a fetch returns records.
         self._admin = Admin(self._settings, runtime=runtime)
         self._partitions: list[TopicPartition] = []
+        self._position = 0
         self._moved = asyncio.Event()
         self._follower: asyncio.Task[None] | None = None
         self._on_record: OnRecord | None = None
 
     @property
     def position(self) -> int:
-        """The position in the first partition, which is the only one of the config topic."""
-        return self._consumer.position((self._topic.name, 0)) or 0
+        """The offset behind the last record that was read, of whatever partition: the config topic
+        has one. Ends of transactions do not count, as Kafka Connect's workers do not see them."""
+        return self._position
 
     async def start(self, on_record: OnRecord) -> None:
         self._on_record = on_record
@@ -137,6 +139,7 @@ class TopicLog(KeyedLog):
                 continue
             for part in parts:
                 for record in part.records:
+                    self._position = record.offset + 1
                     if record.key is not None:
                         self._on_record(bytes(record.key), record.value)
             self._moved.set()
