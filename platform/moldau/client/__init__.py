@@ -69,6 +69,10 @@ if TYPE_CHECKING:
     from moldau.client.settings.file import load_settings
     from moldau.client.settings.lifecycle import ClientNotStarted
     from moldau.client.settings.options import AdminOptions
+    from moldau.client.share.acknowledgements import AcknowledgeType
+    from moldau.client.share.consumer import ShareConsumer
+    from moldau.client.share.message import Message
+    from moldau.client.share.options import ShareConsumerOptions
     from moldau.errors import ConfigError, CorruptRecord, MoldauError
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.link.lifetime import ClientClosed, WrongLoop
@@ -124,6 +128,10 @@ _MODULES = {
     "settings.arguments": "OffsetAndMetadata",
     "settings.file": "load_settings",
     "settings.lifecycle": "ClientNotStarted",
+    "share.acknowledgements": "AcknowledgeType",
+    "share.consumer": "ShareConsumer",
+    "share.message": "Message",
+    "share.options": "ShareConsumerOptions",
 }
 _HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 
@@ -131,6 +139,7 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "AbortableTransactionError",
+    "AcknowledgeType",
     "AclOperation",
     "ActiveProducer",
     "Admin",
@@ -172,6 +181,7 @@ __all__ = [
     "LogDirReplica",
     "MemberDescription",
     "MemberOptions",
+    "Message",
     "MoldauError",
     "NewTopic",
     "OffsetAndMetadata",
@@ -199,6 +209,8 @@ __all__ = [
     "Sent",
     "SentRange",
     "SerializationFailed",
+    "ShareConsumer",
+    "ShareConsumerOptions",
     "TimestampType",
     "Topic",
     "TopicPartition",

@@ -12,10 +12,10 @@ import asyncio
 import math
 from collections.abc import Awaitable, Callable
 from contextlib import suppress
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
-from moldau.client.group.member import Ask, Ready
+from moldau.client.group.member import Ask, MemberSettings, Ready
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
@@ -24,16 +24,27 @@ from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
 from moldau.runtime.timeouts import timeout
 
-if TYPE_CHECKING:
-    from moldau.client.group.classic_consumer import ClassicConsumer
-    from moldau.client.group.consumer import ConsumerMember
-    from moldau.client.group.opaque import OpaqueMember
-
 _LONG_S: Final = 10.0
 """The coordinator's silence is logged after this long."""
 _LOOKS: Final = 20
 """In `max.poll.interval.ms`, check at least this often whether the user continues."""
 _PARKED: Final = (JoinGroupRequest, SyncGroupRequest)
+
+
+class MemberCore(Protocol):
+    """The core of a member of any kind of group."""
+
+    terms: MemberSettings
+    notices: list[MoldauError]
+
+    @property
+    def is_out(self) -> bool:
+        """Whether it is not in its group, and sends nothing."""
+        ...
+
+    def on_answer(self, answer: Response | KafkaError, now: float) -> None:
+        """Apply the coordinator's answer, or the failure to get one."""
+        ...
 
 
 class GroupSession:
@@ -43,7 +54,7 @@ class GroupSession:
         self,
         runtime: Runtime,
         coordinator: Coordinator,
-        core: ClassicConsumer | ConsumerMember | OpaqueMember,
+        core: MemberCore,
         step: Callable[[float], Ready],
         learn: Callable[[Ready], Awaitable[None]] | None = None,
         answered: Callable[[], None] = lambda: None,

@@ -26,6 +26,7 @@ from moldau.client.settings.given import (
     refuse_bytes,
     text_of,
 )
+from moldau.client.settings.share import SHARE_ROWS
 from moldau.config import BadSettings, Problem, Settings, SettingTable, overrides
 from moldau.link.security import security_fault
 from moldau.link.settings import CONNECTION_ROWS, OPEN_PREFIXES, hosts_have_names, nothing_unbuilt
@@ -82,6 +83,18 @@ CONSUMER_SETTINGS: Final = SettingTable(
     ),
 )
 
+SHARE_CONSUMER_SETTINGS: Final = SettingTable(
+    (
+        *CONNECTION_ROWS,
+        *SHARE_ROWS,
+        *RECORD_ROWS,
+        *serde_rows.SERDE_ROWS,
+        *serde_rows.DESERIALIZER_ROWS,
+    ),
+    open_prefixes=OPEN_PREFIXES,
+    rules=(*_LINK_RULES, serde_rows.credentials_are_whole),
+)
+
 
 def resolve(
     table: SettingTable, given: Mapping[str, object], options: Mapping[str, object]
@@ -119,7 +132,14 @@ OF_PRODUCERS_AND_CONSUMERS: Final = (
     (_OF_PRODUCERS | _OF_CONSUMERS) - _names(ADMIN_SETTINGS) - WITHOUT_CONTROLLERS.keys()
 )
 OF_OTHERS_THAN_MEMBERS: Final = OF_PRODUCERS_AND_CONSUMERS - _names(GROUP_MEMBER_SETTINGS)
-ALL_TABLES: Final = (CONSUMER_SETTINGS, PRODUCER_SETTINGS, ADMIN_SETTINGS, GROUP_MEMBER_SETTINGS)
+OF_OTHERS_THAN_SHARE_CONSUMERS: Final = OF_PRODUCERS_AND_CONSUMERS - _names(SHARE_CONSUMER_SETTINGS)
+ALL_TABLES: Final = (
+    CONSUMER_SETTINGS,
+    PRODUCER_SETTINGS,
+    ADMIN_SETTINGS,
+    GROUP_MEMBER_SETTINGS,
+    SHARE_CONSUMER_SETTINGS,
+)
 KNOWN_NAMES: Final = frozenset().union(
     *map(_names, ALL_TABLES), _OF_PRODUCERS, _OF_CONSUMERS, WITHOUT_MEANING_TO_ADMINS
 )

@@ -1,0 +1,300 @@
+"""Share consumers on simulated clusters: deliveries, locks in virtual time, crashes and moves."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Callable, Coroutine, Iterator
+from typing import Any, Final
+
+import pytest
+
+from moldau.client import (
+    Admin,
+    ConfigError,
+    ErrorCode,
+    KafkaError,
+    Message,
+    NewTopic,
+    Producer,
+    Resource,
+    ResourceType,
+    ShareConsumer,
+    TopicPartition,
+)
+from moldau.runtime import Runtime
+from moldau.runtime.simulated import Simulation
+from moldau.testing import SimulatedCluster
+
+GROUP: Final = "mailer"
+LOCK_S: Final = 30.0
+SETTINGS: Final = {
+    "offsets.topic.num.partitions": "3",
+    "share.coordinator.state.topic.num.partitions": "3",
+}
+Messages = list[Message[Any, Any]]
+
+
+class Queues:
+    """A cluster with the topic `orders`, and clients beside it."""
+
+    def __init__(self, world: Simulation, brokers: int = 1) -> None:
+        self.world = world
+        self.cluster = SimulatedCluster(world, brokers=brokers, settings=SETTINGS)
+        self.cluster.await_up()
+        self.brokers = brokers
+
+    def run(self, program: Callable[[Runtime], Coroutine[Any, Any, Any]]) -> Any:
+        """What the program returns on a machine of its own."""
+        return self.cluster.run(program, within=900.0)
+
+    async def prepare(self, runtime: Runtime, count: int, partitions: int = 2) -> None:
+        """Make the topic with so many records, and let the group begin at its start."""
+        servers = self.cluster.bootstrap_servers
+        async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
+            await admin.create_topics([NewTopic("orders", partitions, self.brokers)])
+            earliest = {"share.auto.offset.reset": "earliest"}
+            await admin.alter_configs(Resource(ResourceType.GROUP, GROUP), set_to=earliest)
+        async with Producer(runtime=runtime, bootstrap_servers=servers) as producer:
+            for number in range(count):
+                await producer.send("orders", b"%d" % number, partition=number % partitions)
+
+    def consumer(self, runtime: Runtime, **options: Any) -> ShareConsumer[Any, Any]:
+        """A member of the group."""
+        servers = self.cluster.bootstrap_servers
+        return ShareConsumer(
+            "orders", group=GROUP, runtime=runtime, bootstrap_servers=servers, **options
+        )
+
+
+@pytest.fixture
+def queues() -> Iterator[Queues]:
+    with Simulation(seed=5) as world:
+        yield Queues(world)
+
+
+def number(message: Message[Any, Any]) -> int:
+    return int(message.value)
+
+
+async def some(queue: ShareConsumer[Any, Any], count: int) -> Messages:
+    """So many messages, in one or several polls."""
+    found: Messages = []
+    while len(found) < count:
+        found += await queue.poll(30.0, max_records=count - len(found))
+    return found
+
+
+def test_each_message_comes_once_and_what_is_released_comes_again(queues: Queues) -> None:
+    async def program(runtime: Runtime) -> tuple[list[int], dict[int, int]]:
+        await queues.prepare(runtime, 20)
+        done: list[int] = []
+        deliveries: dict[int, int] = {}
+        async with queues.consumer(runtime) as queue:
+            async for message in queue:
+                deliveries[number(message)] = message.delivery_count
+                if number(message) == 7 and message.delivery_count < 3:
+                    assert message.release()
+                elif number(message) == 8:
+                    assert message.reject("never")
+                else:
+                    assert message.ack()
+                    done.append(number(message))
+                if len(done) == 19:
+                    break
+            assert await queue.commit() == {}
+            assert await queue.poll(2.0) == []
+        return done, deliveries
+
+    done, deliveries = queues.run(program)
+    assert sorted(done) == [each for each in range(20) if each != 8]
+    assert deliveries == {**dict.fromkeys(range(20), 1), 7: 3}
+
+
+def test_implicit_mode_acknowledges_what_was_returned_before_and_closing_gives_back_the_last(
+    queues: Queues,
+) -> None:
+    async def program(runtime: Runtime) -> tuple[list[int], list[int]]:
+        await queues.prepare(runtime, 10, partitions=1)
+        async with queues.consumer(runtime) as queue:
+            first = [number(each) for each in await some(queue, 4)]
+            second = [number(each) for each in await some(queue, 2)]
+        assert (first, second) == ([0, 1, 2, 3], [4, 5])
+        async with queues.consumer(runtime) as queue:
+            again = await some(queue, 6)
+            counts = {number(each): each.delivery_count for each in again}
+            assert (counts[4], counts[5]) == (2, 2)
+            return first, sorted(counts)
+
+    assert queues.run(program) == ([0, 1, 2, 3], [4, 5, 6, 7, 8, 9])
+
+
+def test_a_lock_lasts_as_long_as_its_message_is_worked_on(queues: Queues) -> None:
+    async def program(runtime: Runtime) -> None:
+        await queues.prepare(runtime, 1, partitions=1)
+        async with queues.consumer(runtime) as slow, queues.consumer(runtime) as other:
+            message = (await some(slow, 1))[0]
+            assert await other.poll(4 * LOCK_S) == [], "renewed three times and more"
+            assert message.ack()
+            assert await slow.commit() == {}
+            assert await other.poll(4 * LOCK_S) == []
+
+    queues.run(program)
+
+
+def test_a_message_of_a_consumer_that_is_gone_goes_to_another(queues: Queues) -> None:
+    async def taking(runtime: Runtime) -> None:
+        queue = queues.consumer(runtime, share_acknowledgement_mode="explicit")
+        await queue.start()
+        found = await some(queue, 6)
+        assert len(found) == 6
+        taken.append(True)
+        await asyncio.Event().wait()
+
+    async def program(runtime: Runtime) -> dict[int, int]:
+        async with queues.consumer(runtime) as queue:
+            found = await some(queue, 6)
+            return {number(each): each.delivery_count for each in found}
+
+    taken: list[bool] = []
+    queues.run(lambda runtime: queues.prepare(runtime, 6))
+    node = queues.world.add_node("gone", taking)
+    queues.world.run_until(lambda: bool(taken), within=60.0)
+    node.crash()
+    assert queues.run(program) == dict.fromkeys(range(6), 2)
+
+
+def test_map_acknowledges_on_return_and_rejects_what_fails_too_often(queues: Queues) -> None:
+    async def program(runtime: Runtime) -> tuple[Counter[int], int]:
+        await queues.prepare(runtime, 40)
+        calls: Counter[int] = Counter()
+        at_once = most = 0
+        is_over = asyncio.Event()
+
+        async def handle(message: Message[Any, Any]) -> None:
+            nonlocal at_once, most
+            at_once += 1
+            most = max(most, at_once)
+            calls[number(message)] += 1
+            await asyncio.sleep(1.0)
+            at_once -= 1
+            if calls.total() == 43:
+                is_over.set()
+            if number(message) == 3 or (number(message) == 4 and message.delivery_count == 1):
+                raise ValueError("cannot be done")
+
+        async with queues.consumer(runtime) as queue:
+            mapping = runtime.spawn(queue.map(handle, concurrency=5, attempts=3), name="map")
+            await is_over.wait()
+            assert await queue.commit() == {}
+            await asyncio.sleep(60.0)
+            metrics = queue.metrics()["consumer-share-fetch-manager-metrics"]
+            assert metrics["acknowledgements-reject-total"] == 1
+            mapping.cancel()
+        return calls, most
+
+    calls, most = queues.run(program)
+    assert calls == Counter({**dict.fromkeys(range(40), 1), 3: 3, 4: 2})
+    assert most == 5
+
+
+def test_an_answer_after_the_lock_has_ended_says_so(queues: Queues) -> None:
+    async def program(runtime: Runtime) -> None:
+        await queues.prepare(runtime, 2, partitions=1)
+        async with Admin(
+            runtime=runtime, bootstrap_servers=queues.cluster.bootstrap_servers
+        ) as admin:
+            off = {"share.renew.acknowledge.enable": "false"}
+            await admin.alter_configs(Resource(ResourceType.GROUP, GROUP), set_to=off)
+        async with queues.consumer(runtime, share_acknowledgement_mode="explicit") as queue:
+            message = (await some(queue, 1))[0]
+            await asyncio.sleep(LOCK_S * 2)
+            message.ack()
+            failures = await queue.commit()
+            assert failures[TopicPartition("orders", 0)].code is ErrorCode.INVALID_RECORD_STATE
+            found = await some(queue, 2)
+            assert message.offset in {each.offset for each in found}
+
+    queues.run(program)
+
+
+def test_a_second_answer_is_a_mistake(queues: Queues) -> None:
+    async def program(runtime: Runtime) -> None:
+        await queues.prepare(runtime, 1)
+        async with queues.consumer(runtime) as queue:
+            message = (await some(queue, 1))[0]
+            message.ack()
+            with pytest.raises(ValueError, match="orders-0@0"):
+                message.release()
+
+    queues.run(program)
+
+
+def test_a_record_that_cannot_be_decoded_is_rejected_and_the_others_come(queues: Queues) -> None:
+    def decode(data: bytes, _: object) -> int:
+        if data == b"3":
+            raise ValueError("no three")
+        return int(data)
+
+    async def program(runtime: Runtime) -> list[int]:
+        await queues.prepare(runtime, 6, partitions=1)
+        async with queues.consumer(runtime, value_deserializer=decode) as queue:
+            found = await some(queue, 5)
+            await queue.poll(1.0)
+            metrics = queue.metrics()["consumer-share-fetch-manager-metrics"]
+            assert metrics["acknowledgements-reject-total"] == 1
+            return [each.value for each in found]
+
+    assert queues.run(program) == [0, 1, 2, 4, 5]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_every_message_is_handled_while_brokers_are_killed(seed: int) -> None:
+    with Simulation(seed=seed) as world:
+        queues = Queues(world, brokers=3)
+        queues.run(lambda runtime: queues.prepare(runtime, 300))
+        handled: Counter[int] = Counter()
+
+        async def work(runtime: Runtime) -> None:
+            async def handle(message: Message[Any, Any]) -> None:
+                await asyncio.sleep(runtime.random.random() * 0.3)
+                handled[number(message)] += 1
+
+            async with queues.consumer(runtime, request_timeout_ms=2000) as queue:
+                await queue.map(handle, concurrency=4, attempts=100)
+
+        for name in ("w1", "w2"):
+            world.add_node(name, work)
+        for killed in (1, 2, 3):
+            world.run_until(lambda mark=killed: len(handled) >= 60 * mark, within=300.0)
+            queues.cluster.kill(killed)
+            world.run_for(2.0)
+            queues.cluster.start(killed)
+        world.run_until(lambda: len(handled) == 300, within=600.0)
+
+
+def test_bad_input_is_refused_by_name() -> None:
+    with pytest.raises(ConfigError, match=r"group\.id"):
+        ShareConsumer("orders", bootstrap_servers="h:1")
+    with pytest.raises(ValueError, match="topics is empty"):
+        ShareConsumer([], group="g", bootstrap_servers="h:1")
+    with pytest.raises(ConfigError, match=r"share\.acknowledgement\.mode"):
+        ShareConsumer("t", group="g", bootstrap_servers="h:1", share_acknowledgement_mode="maybe")
+
+
+def test_a_group_of_another_kind_is_refused(queues: Queues) -> None:
+    from moldau.client import Consumer
+
+    async def program(runtime: Runtime) -> None:
+        await queues.prepare(runtime, 1)
+        servers = queues.cluster.bootstrap_servers
+        async with Consumer(
+            runtime=runtime, bootstrap_servers=servers, group_id=GROUP, group_protocol="consumer"
+        ) as consumer:
+            await consumer.subscribe(["orders"])
+            await consumer.poll(5.0)
+            async with queues.consumer(runtime) as queue:
+                with pytest.raises(KafkaError, match="another type"):
+                    await queue.poll(30.0)
+
+    queues.run(program)
