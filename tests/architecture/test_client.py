@@ -42,7 +42,7 @@ MAY_BE_BASES = {
     "Member",
     # The blocking clients are generated from the asyncio clients.
     *("BlockingClient", "AdminCalls", "ConsumerCalls", "GroupMemberCalls", "ProducerCalls"),
-    "SchemaRegistryCalls",
+    *("SchemaRegistryCalls", "ShareConsumerCalls", "ShareOptions"),
     # One producer for several threads: the same producer with locks; one consumer in a thread.
     *("Accumulator", "Sender", "Producer", "AsyncConsumer", "Batch"),
 }
@@ -51,8 +51,7 @@ MAY_BE_BASES = {
 TWINS = {
     # Public: the blocking client has the names of the asyncio client.
     *("Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer", "SchemaRegistry"),
-    "Transaction",
-    "TransactionAdmin",
+    *("Message", "ShareConsumer", "Transaction", "TransactionAdmin"),
 }
 """Names that two classes of the client may share."""
 SHARED_NAMES_MAX = 0

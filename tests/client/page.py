@@ -16,6 +16,7 @@ from moldau.client.settings.given import (
 )
 from moldau.client.settings.group import rebalance_timeout_ms
 from moldau.client.settings.serdes import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
+from moldau.client.settings.share import share_acknowledgement_mode, share_acquire_mode
 from moldau.config import SettingTable, render_reference
 from moldau.link.settings import CONNECTION_ROWS
 
@@ -42,6 +43,7 @@ def render() -> str:
         "All clients": SettingTable(shared),
         "Producer": _own(rows.PRODUCER_SETTINGS),
         "Consumer": _own(rows.CONSUMER_SETTINGS),
+        "ShareConsumer": SettingTable([share_acknowledgement_mode, share_acquire_mode]),
         "GroupMember": SettingTable([rebalance_timeout_ms]),
         "Producer and Consumer": SettingTable(RECORD_ROWS),
         "Serializers and the Schema Registry": SettingTable(serdes),

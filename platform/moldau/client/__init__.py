@@ -70,9 +70,8 @@ if TYPE_CHECKING:
     from moldau.client.settings.lifecycle import ClientNotStarted
     from moldau.client.settings.options import AdminOptions
     from moldau.client.share.acknowledgements import AcknowledgeType
-    from moldau.client.share.consumer import ShareConsumer
+    from moldau.client.share.consumer import ShareConsumer, ShareConsumerOptions
     from moldau.client.share.message import Message
-    from moldau.client.share.options import ShareConsumerOptions
     from moldau.errors import ConfigError, CorruptRecord, MoldauError
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.link.lifetime import ClientClosed, WrongLoop
@@ -129,9 +128,8 @@ _MODULES = {
     "settings.file": "load_settings",
     "settings.lifecycle": "ClientNotStarted",
     "share.acknowledgements": "AcknowledgeType",
-    "share.consumer": "ShareConsumer",
+    "share.consumer": "ShareConsumer ShareConsumerOptions",
     "share.message": "Message",
-    "share.options": "ShareConsumerOptions",
 }
 _HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 

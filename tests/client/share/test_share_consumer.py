@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from typing import Any, Final
 
 import pytest
@@ -255,6 +256,9 @@ def test_every_message_is_handled_while_brokers_are_killed(seed: int) -> None:
         queues.run(lambda runtime: queues.prepare(runtime, 300))
         handled: Counter[int] = Counter()
 
+        def reached(count: int) -> bool:
+            return len(handled) >= count
+
         async def work(runtime: Runtime) -> None:
             async def handle(message: Message[Any, Any]) -> None:
                 await asyncio.sleep(runtime.random.random() * 0.3)
@@ -266,7 +270,7 @@ def test_every_message_is_handled_while_brokers_are_killed(seed: int) -> None:
         for name in ("w1", "w2"):
             world.add_node(name, work)
         for killed in (1, 2, 3):
-            world.run_until(lambda mark=killed: len(handled) >= 60 * mark, within=300.0)
+            world.run_until(partial(reached, 60 * killed), within=300.0)
             queues.cluster.kill(killed)
             world.run_for(2.0)
             queues.cluster.start(killed)

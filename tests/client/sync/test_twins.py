@@ -10,7 +10,14 @@ import pytest
 
 import moldau.client
 import moldau.client.sync
-from moldau.client.sync import Admin, Consumer, GroupMember, Producer, SchemaRegistry
+from moldau.client.sync import (
+    Admin,
+    Consumer,
+    GroupMember,
+    Producer,
+    SchemaRegistry,
+    ShareConsumer,
+)
 from tests.client.sync.twins import (
     RENAMED,
     TWINS,
@@ -21,9 +28,8 @@ from tests.client.sync.twins import (
     render_names,
 )
 
-SYNC: dict[str, type[Any]] = {
-    each.__name__: each for each in (Admin, Consumer, GroupMember, Producer, SchemaRegistry)
-}
+CLIENTS: list[type[Any]] = [Admin, Consumer, GroupMember, Producer, SchemaRegistry, ShareConsumer]
+SYNC = {each.__name__: each for each in CLIENTS}
 
 # What waits without await has another type than the coroutine's.
 RETURNS = {

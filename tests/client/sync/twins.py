@@ -28,12 +28,17 @@ from moldau.client.consumer.consumer import Consumer
 from moldau.client.group.group_member import GroupMember
 from moldau.client.producer.producer import Producer
 from moldau.client.serdes import SchemaRegistry
+from moldau.client.share.consumer import ShareConsumer
 
 FOLDER = Path(__file__).parents[3] / "platform" / "moldau" / "client" / "sync"
 
 # How names of the asyncio world are called in the other.
 RENAMED = {"aclose": "close"}
-MODULES = {"GroupMember": "group_member", "SchemaRegistry": "schema_registry"}
+MODULES = {
+    "GroupMember": "group_member",
+    "SchemaRegistry": "schema_registry",
+    "ShareConsumer": "share_consumer",
+}
 
 
 @dataclass(frozen=True)
@@ -74,6 +79,7 @@ TWINS = (
         ),
     ),
     Twin(SchemaRegistry, frozenset({"aclose", "asynchronous"})),
+    Twin(ShareConsumer, frozenset({"aclose", "map", "poll", "start"})),
 )
 
 
@@ -215,7 +221,7 @@ def _home(name: str, module: ModuleType) -> str | None:
 
 _OWN = {
     *("Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer"),
-    *("Transaction", "TransactionAdmin"),
+    *("Message", "ShareConsumer", "Transaction", "TransactionAdmin"),
 }
 
 

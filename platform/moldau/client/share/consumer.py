@@ -6,8 +6,8 @@
             message.ack()                    # or .release(delay="30s"), .reject("why")
 
 Any number of consumers of a group read the same partitions; each message is given to one of them at
-a time. A message that is not acknowledged before its lock ends, or whose consumer is gone, is
-delivered again; `message.delivery_count` says how often it was.
+a time. A message that is not acknowledged before its lock ends, or the consumer of which is
+gone, is delivered again; `message.delivery_count` says how often it was.
 
 Invariants: a message is returned once by one consumer, unless it is delivered again. Closing sends
 what was acknowledged and gives back everything else.
@@ -38,8 +38,8 @@ from moldau.client.share.handling import Handler, handle_all
 from moldau.client.share.member import ShareMember
 from moldau.client.share.message import Message
 from moldau.client.share.metrics import ShareMetrics
-from moldau.client.share.options import ShareConsumerOptions
-from moldau.client.share.reader import Reader
+from moldau.client.share.options import ShareOptions
+from moldau.client.share.reader import Holding, ShareReader
 from moldau.client.share.session import FetchLimits
 from moldau.client.share.window import Window
 from moldau.errors import ConfigError
@@ -58,18 +58,24 @@ _ATTEMPTS: Final = 5
 """Kafka's default of share.delivery.count.limit."""
 
 
+class ShareConsumerOptions(ShareOptions, total=False):
+    """The keywords of `ShareConsumer`."""
+
+    group: str | None
+    """The same as `group_id`."""
+
+
 class ShareConsumer(Generic[K, V]):
     """A member of a share group, bound to the event loop that starts it."""
 
     _cluster: Cluster = comes_with_start("share consumer")
-    _reader: Reader = comes_with_start("share consumer")
+    _reader: ShareReader = comes_with_start("share consumer")
 
     def __init__(
         self,
         topics: Iterable[str] | str,
-        *,
-        group: str | None = None,
         settings: Mapping[str, object] | None = None,
+        *,
         runtime: Runtime | None = None,
         key_deserializer: DeserializerTo[K] = None,
         value_deserializer: DeserializerTo[V] = None,
@@ -77,9 +83,7 @@ class ShareConsumer(Generic[K, V]):
     ) -> None:
         """Read these topics as a member of `group`, which is `group.id`. Take `settings` by Kafka's
         names; `options` (underscores for dots) override them."""
-        named: dict[str, object] = dict(options)
-        if group is not None:
-            named["group_id"] = group
+        named = {"group_id" if name == "group" else name: each for name, each in options.items()}
         self._given = Given(
             settings or {},
             named,
@@ -147,15 +151,17 @@ class ShareConsumer(Generic[K, V]):
             by_records=settings[own_rows.share_acquire_mode] == "record_limit",
         )
         window_s = settings[metrics_sample_window_ms] / 1000
-        self._reader = Reader(
+        self._reader = ShareReader(
             runtime,
             self._cluster,
             ShareMember(terms, self.topics, member_id, runtime.random),
             limits,
-            Window(settings[consumer_rows.max_poll_records]),
-            self._decoding,
-            ShareMetrics(runtime.clock, window_s, settings[metrics_num_samples]),
-            check_crcs=settings[consumer_rows.check_crcs],
+            Holding(
+                Window(settings[consumer_rows.max_poll_records]),
+                self._decoding,
+                ShareMetrics(runtime.clock, window_s, settings[metrics_num_samples]),
+                check_crcs=settings[consumer_rows.check_crcs],
+            ),
         )
         self._cluster.on_update = self._reader.retarget
         self._cluster.watch(self.topics)

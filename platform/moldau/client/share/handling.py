@@ -43,8 +43,7 @@ async def handle_all(
             if not found:
                 break
             for message in found:
-                work = _handle(source, handler, message, attempts)
-                running.add(runtime.spawn(work, name=f"handle {message!r}"))
+                running.add(_begin(runtime, source, handler, message, attempts))
         if running:
             await asyncio.wait(running)
     finally:
@@ -52,25 +51,37 @@ async def handle_all(
             each.cancel()
 
 
-async def _handle(
-    source: Source, handler: Handler, message: Message[Any, Any], attempts: int
-) -> None:
-    try:
+def _begin(
+    runtime: Runtime, source: Source, handler: Handler, message: Message[Any, Any], attempts: int
+) -> asyncio.Task[None]:
+    """Begin to handle a message. Its answer is given when the handler ends; none if the handler is
+    cancelled."""
+
+    async def handle() -> None:
         await handler(message)
-    except Exception as error:
-        if not message.is_answered:
-            _fail(source, message, attempts, error)
-    else:
-        if not message.is_answered:
+
+    def ended(task: asyncio.Task[None]) -> None:
+        if task.cancelled():
+            return
+        error = task.exception()
+        if message.is_answered:
+            if error is not None:
+                LOG.error("share consumer: the handler of %r has failed", message, exc_info=error)
+        elif error is None:
             message.ack()
+        else:
+            _fail(source, message, attempts, error)
+
+    task = runtime.spawn(handle(), name=f"handle {message!r}", reported=False)
+    task.add_done_callback(ended)
+    return task
 
 
-def _fail(source: Source, message: Message[Any, Any], attempts: int, error: Exception) -> None:
+def _fail(source: Source, message: Message[Any, Any], attempts: int, error: BaseException) -> None:
     count = message.delivery_count
     if count >= attempts:
-        LOG.error(
-            "share consumer: %r is rejected after %d deliveries", message, count, exc_info=error
-        )
+        words = "share consumer: %r is rejected after %d deliveries"
+        LOG.error(words, message, count, exc_info=error)
         message.reject(f"{type(error).__name__}: {error}")
         return
     delay_s = min(_LAST_S, _FIRST_S * 2 ** (count - 1)) if source.can_delay() else None

@@ -12,6 +12,7 @@ import asyncio
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from typing import Any, Final
 
 from moldau.client.consumer.decoding import Decoding, Undecoded
@@ -25,7 +26,7 @@ from moldau.client.share.member import ShareMember
 from moldau.client.share.message import Message
 from moldau.client.share.metrics import ShareMetrics
 from moldau.client.share.session import (
-    Fetched,
+    Acquired,
     FetchLimits,
     Outcome,
     SessionReady,
@@ -63,7 +64,17 @@ class _Broker:
         self.task: asyncio.Task[None] | None = None
 
 
-class Reader:
+@dataclass(frozen=True, slots=True)
+class Holding:
+    """How many records to hold, how to decode and check them, and where they are counted."""
+
+    window: Window
+    decoding: Decoding | None
+    metrics: ShareMetrics
+    check_crcs: bool
+
+
+class ShareReader:
     """Reads what the group assigns to this consumer."""
 
     def __init__(
@@ -72,23 +83,18 @@ class Reader:
         cluster: Cluster,
         member: ShareMember,
         limits: FetchLimits,
-        window: Window,
-        decoding: Decoding | None,
-        metrics: ShareMetrics,
-        *,
-        check_crcs: bool,
+        holding: Holding,
     ) -> None:
         self.member = member
-        self.metrics = metrics
-        self.window = window
+        self.metrics = holding.metrics
+        self.window = holding.window
         self.failures: dict[TopicPartition, KafkaError] = {}
         """The last failed acknowledgement of each partition, until it is taken."""
         self._runtime = runtime
         self._clock = runtime.clock
         self._cluster = cluster
         self._limits = limits
-        self._decoding = decoding
-        self._check_crcs = check_crcs
+        self._holding = holding
         self._coordinator = Coordinator(cluster, member.terms.group_id)
         self._group = GroupSession(
             runtime, self._coordinator, member, self._step, answered=self.retarget
@@ -354,7 +360,7 @@ class Reader:
 
     # Records
 
-    async def _arrive(self, fetched: Fetched) -> None:
+    async def _arrive(self, fetched: Acquired) -> None:
         """Make messages of the acquired records, and acknowledge offsets without one."""
         name = self._names[fetched.where]
         counts = {
@@ -375,14 +381,14 @@ class Reader:
             self._refuse(fetched.where, offset, AcknowledgeType.GAP)
 
     def _parts(
-        self, fetched: Fetched, name: str, counts: dict[int, int]
+        self, fetched: Acquired, name: str, counts: dict[int, int]
     ) -> Iterable[PartitionRecords]:
         """Yield the acquired records. What is damaged is rejected."""
         where = TopicPartition(name, fetched.where.partition)
         records = FetchedRecords(where, fetched.acquired[0][0], fetched.data, None, -1)
         while True:
             try:
-                part = records.take(_MANY, check_crc=self._check_crcs)
+                part = records.take(_MANY, check_crc=self._holding.check_crcs)
             except CorruptRecord as error:
                 LOG.error("share consumer: damaged records are rejected: %s", error)
                 for offset in [each for each in counts if each >= records.position]:
@@ -398,12 +404,12 @@ class Reader:
     async def _decoded(self, part: PartitionRecords, where: SharePartition) -> list[ConsumerRecord]:
         """Return the decoded records. One that cannot be decoded is rejected; released if another
         attempt may succeed, as when the registry does not answer."""
-        if self._decoding is None:
+        if self._holding.decoding is None:
             return list(part.records)
         found: list[ConsumerRecord] = []
         left = list(part.records)
         while left:
-            good, bad = await self._decoding.decode([part._replace(records=left)])
+            good, bad = await self._holding.decoding.decode([part._replace(records=left)])
             for each in good:
                 found += each.records
             if not bad:

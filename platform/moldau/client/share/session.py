@@ -65,7 +65,7 @@ class SharePartition(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class FetchLimits:
-    """What a fetch may bring, and how it says who asks."""
+    """What a fetch may bring, and the member that it is for."""
 
     group_id: str
     member_id: str
@@ -77,7 +77,7 @@ class FetchLimits:
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class Acquired:
     """Records that have arrived, and the runs of offsets that were acquired: first, last and how
     often they were delivered."""
 
@@ -102,14 +102,14 @@ class SessionReady:
 
     request: ShareFetchRequest | ShareAcknowledgeRequest | None = None
     wake: float | None = None
-    fetched: tuple[Fetched, ...] = ()
+    fetched: tuple[Acquired, ...] = ()
     outcomes: tuple[Outcome, ...] = ()
     moved: tuple[KafkaError, ...] = ()
 
 
 @dataclass(slots=True)
 class _News:
-    fetched: list[Fetched] = field(default_factory=list)
+    fetched: list[Acquired] = field(default_factory=list)
     outcomes: list[Outcome] = field(default_factory=list)
     moved: list[KafkaError] = field(default_factory=list)
 
@@ -358,7 +358,7 @@ class ShareSession:
             held = self.held.setdefault(where, {})
             for first, last, _ in acquired:
                 held.update(dict.fromkeys(range(first, last + 1), end))
-            self._news.fetched.append(Fetched(where, data.records or b"", acquired))
+            self._news.fetched.append(Acquired(where, data.records or b"", acquired))
 
     def _acknowledgement_came(self, answer: ShareAcknowledgeResponse, now: float) -> None:
         told = {

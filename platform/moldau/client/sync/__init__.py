@@ -19,6 +19,7 @@ if TYPE_CHECKING:
         EARLIEST,
         LATEST,
         AbortableTransactionError,
+        AcknowledgeType,
         AclOperation,
         ActiveProducer,
         AdminOptions,
@@ -81,6 +82,7 @@ if TYPE_CHECKING:
         Sent,
         SentRange,
         SerializationFailed,
+        ShareConsumerOptions,
         TimestampType,
         Topic,
         TopicPartition,
@@ -99,6 +101,7 @@ if TYPE_CHECKING:
     from moldau.client.sync.group_member import GroupMember
     from moldau.client.sync.producer import Producer, Transaction
     from moldau.client.sync.schema_registry import SchemaRegistry
+    from moldau.client.sync.share_consumer import Message, ShareConsumer
     from moldau.client.sync.transactions import TransactionAdmin
     from moldau.runtime.loop_thread import WrongThread
 
@@ -111,6 +114,8 @@ _HOMES = {
     "GroupMember": "moldau.client.sync.group_member",
     "Producer": "moldau.client.sync.producer",
     "SchemaRegistry": "moldau.client.sync.schema_registry",
+    "ShareConsumer": "moldau.client.sync.share_consumer",
+    "Message": "moldau.client.sync.share_consumer",
     "Transaction": "moldau.client.sync.producer",
     "TransactionAdmin": "moldau.client.sync.transactions",
     "WrongProcess": "moldau.client.sync.client",
@@ -121,6 +126,7 @@ __all__ = [
     "EARLIEST",
     "LATEST",
     "AbortableTransactionError",
+    "AcknowledgeType",
     "AclOperation",
     "ActiveProducer",
     "Admin",
@@ -163,6 +169,7 @@ __all__ = [
     "LogDirReplica",
     "MemberDescription",
     "MemberOptions",
+    "Message",
     "MoldauError",
     "NewTopic",
     "OffsetAndMetadata",
@@ -191,6 +198,8 @@ __all__ = [
     "Sent",
     "SentRange",
     "SerializationFailed",
+    "ShareConsumer",
+    "ShareConsumerOptions",
     "TimestampType",
     "Topic",
     "TopicPartition",

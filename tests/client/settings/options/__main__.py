@@ -168,6 +168,15 @@ KEYWORDS: Final = (
             "partition.assignment.strategy": "str | AssignorGiven | Sequence[AssignorGiven]",
         },
     ),
+    Keywords(
+        "share",
+        "share.options",
+        "`ShareConsumer`",
+        "RecordOptions",
+        rows.SHARE_CONSUMER_SETTINGS,
+        shared=_names(_RECORDS),
+        explicit=frozenset(each.name for each in DESERIALIZER_ROWS if each.kind is CLASS),
+    ),
 )
 HOMES_OF_KEYWORDS: Final = tuple(dict.fromkeys(each.home for each in KEYWORDS))
 
