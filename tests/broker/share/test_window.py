@@ -10,7 +10,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from moldau.broker.share.piece import AcknowledgeType, Acquired, RecordState, Stored
+from moldau.broker.share.piece import AcknowledgeType, Acquired, Letter, RecordState, Stored
 from moldau.broker.share.window import (
     Acknowledgement,
     ReadBatch,
@@ -508,3 +508,58 @@ def test_what_a_member_leaves_does_not_rest() -> None:
     assert stored_runs(window.ready()) == (Stored(0, 3, RecordState.AVAILABLE, 1),)
     stored(window)
     assert window.acquire("b", batches(0, 4), ALL, RESTING, 0) == [Acquired(0, 3, 2)]
+
+
+BURYING = TERMS._replace(buries=True)
+
+
+def test_what_is_rejected_is_stored_after_its_letter_is_written() -> None:
+    window = Window(0)
+    window.acquire("a", batches(0, 10), ALL, BURYING, 0)
+    said = [Acknowledgement(0, 0, (ACCEPT,)), Acknowledgement(1, 2, (REJECT,), reason="no such id")]
+    window.on_acknowledge("a", said, "ticket", BURYING, 0)
+    ready = window.ready()
+    (burial,) = ready.burials
+    assert burial.letters == (Letter(1, 2, 1, "no such id"),)
+    assert (ready.store, ready.answers) == (None, ())
+    window.on_acknowledge("a", [Acknowledgement(3, 3, (ACCEPT,))], "other", BURYING, 0)
+    store = window.ready().store
+    assert store is not None
+    assert (store.start_offset, store.complete_count) == (0, 1), "0 to 2 are not stored yet"
+    assert code(stored(window)) is None
+    window.on_buried(burial, None, 5, BURYING)
+    store = window.ready().store
+    assert store is not None
+    assert store.start_offset == 4
+    assert code(stored(window)) is None
+    assert window.start_offset == 4
+
+
+def test_a_member_keeps_what_could_not_be_buried() -> None:
+    window = Window(0)
+    window.acquire("a", batches(0, 2), ALL, BURYING, 0)
+    window.on_acknowledge("a", [Acknowledgement(0, 1, (REJECT,))], "ticket", BURYING, 0)
+    (burial,) = window.ready().burials
+    assert window.acquire("b", batches(0, 2), ALL, BURYING, 1) == []
+    window.on_buried(burial, REFUSED, 10, BURYING)
+    assert code(window.ready()) is ErrorCode.COORDINATOR_NOT_AVAILABLE
+    assert states(window) == [(0, 1, "ACQUIRED", 1)]
+    assert window.ready().due_ms == 1000
+
+
+def test_a_last_delivery_that_ends_by_itself_is_buried_until_it_is_done() -> None:
+    once = BURYING._replace(delivery_limit=1)
+    window = Window(0)
+    window.acquire("a", batches(0, 1), ALL, once, 0)
+    window.on_time(1000, once)
+    (burial,) = window.ready().burials
+    assert burial.letters == (Letter(0, 0, 1, "Offset delivery count exceeded the threshold."),)
+    window.on_buried(burial, REFUSED, 6000, once)
+    window.on_acknowledge("a", [Acknowledgement(0, 0, (ACCEPT,))], "late", once, 6001)
+    assert code(window.ready()) is ErrorCode.INVALID_RECORD_STATE
+    window.on_time(7000, once)
+    (burial,) = window.ready().burials
+    window.on_buried(burial, None, 7001, once)
+    assert window.ready().store is not None
+    stored(window, 7002)
+    assert window.start_offset == 1

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from random import Random
 
     from moldau.broker.api.node import Node
+    from moldau.broker.api.share_dead_letters import DeadLetters
     from moldau.broker.api.share_persister import SharePersister
     from moldau.broker.controller.topics import Topic
     from moldau.broker.replication.purgatory import Purgatory
@@ -137,6 +138,10 @@ class ShareHome:
     @property
     def persister(self) -> SharePersister:
         return self._node.share_persister
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        return self._node.dead_letters
 
     def group_settings(self, group_id: str) -> ResourceSettings:
         return self._node.coordinator_home.group_settings(group_id)

@@ -26,6 +26,7 @@ from moldau.protocol.declare import Request, Response
 
 if TYPE_CHECKING:
     from moldau.broker.api.coordination import NodeHome
+    from moldau.broker.api.share_dead_letters import DeadLetters
     from moldau.broker.api.share_persister import SharePersister
     from moldau.broker.controller.image import Image
     from moldau.broker.coordinator.coordinators import Coordinators
@@ -121,6 +122,8 @@ class Node:
     """The node as groups see it: the settings of each group."""
     share_persister: SharePersister = field(init=False)
     """The way to the share coordinator, on this node or another."""
+    dead_letters: DeadLetters = field(init=False)
+    """The way to the topics of dead letters."""
     shares: SharePartitions = field(init=False)
     """The share partitions and share sessions of this node."""
     groups: GroupCoordinator = field(init=False)
@@ -133,6 +136,7 @@ class Node:
     def __post_init__(self) -> None:
         # These import this module.
         from moldau.broker.api.coordination import NodeHome, ShareHome
+        from moldau.broker.api.share_dead_letters import DeadLetters
         from moldau.broker.api.share_persister import SharePersister
         from moldau.broker.share.partitions import SharePartitions
 
@@ -142,6 +146,7 @@ class Node:
         self.quotas = Waits(self)
         self.coordinator_home = NodeHome(self)
         self.share_persister = SharePersister(self)
+        self.dead_letters = DeadLetters(self)
         self.shares = SharePartitions(ShareHome(self))
         self.coordinators = self.make_coordinators(self)
         self.groups = self.coordinators.of(KeyType.GROUP)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 MEMBER_ID_LENGTH_MAX: Final = 36
 RENEW_SINCE: Final = 2
 NO_DELAY: Final = -1
+REASON_LENGTH_MAX: Final = 1000
 
 
 def serves_share_groups(node: Node) -> bool:
@@ -174,7 +175,8 @@ class Acknowledging:
                 raise _invalid("IsRenewAck must be set to renew locks", each)
             if each.delay_ms < NO_DELAY:
                 raise _invalid("a delay must not be negative", each)
-            found.append(Acknowledgement(first, last, tuple(types), each.delay_ms))
+            reason = None if each.reason is None else each.reason[:REASON_LENGTH_MAX]
+            found.append(Acknowledgement(first, last, tuple(types), each.delay_ms, reason))
             end = last
         return found
 

@@ -42,6 +42,7 @@ def coordinators_of(
     def close_shares() -> None:
         node.shares.close()
         node.share_persister.close()
+        node.dead_letters.close()
 
     return Coordinators(
         coordinator_node(node),

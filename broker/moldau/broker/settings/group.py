@@ -11,7 +11,7 @@ from collections.abc import Mapping
 
 from moldau.broker.settings import coordinator, share, streams
 from moldau.broker.settings.resource import Default, ResourceSettings
-from moldau.broker.settings.syntax import DELAYS, OFFSET_RESET
+from moldau.broker.settings.syntax import DELAYS, DLQ_TOPIC, OFFSET_RESET
 from moldau.config import BOOLEAN, INT, LIST, STRING, Setting, UpdateMode, at_least, one_of
 from moldau.config.table import Row
 
@@ -62,6 +62,15 @@ share_delivery_count_limit = Setting(
     5,
     "A record that was delivered this often without success is given up.",
     check=at_least(2),
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
+share_dlq_topic = Setting(
+    "share.dlq.topic",
+    STRING,
+    "",
+    "The topic that gets a copy of each record that this share group gives up. Its name begins "
+    "with `dlq.`. Empty: there is none. Kafka has no such setting.",
+    check=DLQ_TOPIC,
     dynamic=UpdateMode.CLUSTER_WIDE,
 )
 share_heartbeat_interval_ms = Setting(

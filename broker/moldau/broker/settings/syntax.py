@@ -201,6 +201,10 @@ DELAYS: Check[tuple[str, ...]] = Check(
     "delays such as 500ms, 10s, 5m, 1h or 1d, separated by commas",
     lambda items: all(parse_delay(item) >= 0 for item in items),
 )
+DLQ_TOPIC: Check[str] = Check(
+    "a topic name that begins with `dlq.`, or nothing",
+    lambda text: not text or re.fullmatch(r"dlq\.[a-zA-Z0-9._-]{1,245}", text) is not None,
+)
 THROTTLED_REPLICAS: Check[tuple[str, ...]] = Check(
     "partition:broker items, or *", _are_throttled_replicas
 )

@@ -17,6 +17,7 @@ from moldau.broker.settings.group import (
     bounded,
     share_auto_offset_reset,
     share_delivery_count_limit,
+    share_dlq_topic,
     share_isolation_level,
     share_partition_max_record_locks,
     share_record_lock_duration_ms,
@@ -27,6 +28,7 @@ from moldau.broker.settings.syntax import parse_delay, parse_offset_reset
 from moldau.broker.share.persister import NOT_STARTED
 from moldau.broker.share.window import (
     Acknowledgement,
+    Burial,
     ReadBatch,
     Store,
     Terms,
@@ -39,7 +41,7 @@ if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.purgatory import Purgatory
     from moldau.broker.settings import ResourceSettings
-    from moldau.broker.share.persister import Loaded, Persister, ShareKey
+    from moldau.broker.share.persister import DeadLetters, Loaded, Persister, ShareKey
     from moldau.broker.share.piece import Acquired
     from moldau.logging import Logger
     from moldau.runtime import Clock
@@ -71,6 +73,9 @@ class Home(Protocol):
 
     @property
     def persister(self) -> Persister: ...
+
+    @property
+    def dead_letters(self) -> DeadLetters: ...
 
     def group_settings(self, group_id: str) -> ResourceSettings: ...
 
@@ -119,6 +124,7 @@ class SharePartition:
             bounded(settings, share_partition_max_record_locks),
             settings[share_renew_acknowledge_enable],
             tuple(map(parse_delay, settings[share_retry_backoff])),
+            settings[share_dlq_topic] not in ("", self.partition.topic),
         )
 
     @property
@@ -265,6 +271,8 @@ class SharePartition:
         if self.error is not None:
             return
         ready = window.ready()
+        for burial in ready.burials:
+            self._bury(burial)
         if ready.store is not None:
             change = self._by_wall_clock(ready.store)
             self._home.persister.store(
@@ -277,6 +285,19 @@ class SharePartition:
             self._home.purgatory.moved(self)
         if ready.due_ms is not None and self.error is None:
             self._wake_at(ready.due_ms)
+
+    def _bury(self, burial: Burial) -> None:
+        """Write letters. (What the topic of dead letters itself gives up is not written there.)"""
+
+        def buried(error: KafkaError | None) -> None:
+            if self.error is None:
+                assert self.window is not None
+                self.window.on_buried(burial, error, self._now_ms(), self.terms)
+                self._carry_out()
+                self._end_if_retired()
+
+        topic = self._home.group_settings(self.key.group_id)[share_dlq_topic]
+        self._home.dead_letters.bury(self.key, self.partition, topic, burial.letters, buried)
 
     def _on_stored(self, error: KafkaError | None) -> None:
         if self.error is not None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import NamedTuple, Protocol, TypeAlias
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
 
-from moldau.broker.share.piece import Stored
+from moldau.broker.share.piece import Letter, Stored
 from moldau.broker.share.window import Store
 from moldau.errors.codes import KafkaError
 from moldau.ids import Uuid
+
+if TYPE_CHECKING:
+    from moldau.broker.replication.partition import Partition
 
 NOT_STARTED = -1
 """The start offset of a state whose leader chooses where the group begins."""
@@ -46,4 +49,20 @@ class Persister(Protocol):
         self, key: ShareKey, state_epoch: int, leader_epoch: int, change: Store, then: OnStored
     ) -> None:
         """Write a change of a state."""
+        ...
+
+
+class DeadLetters(Protocol):
+    """Writes records that were given up to the dead letter topic of a group."""
+
+    def bury(
+        self,
+        key: ShareKey,
+        partition: Partition,
+        topic: str,
+        letters: Sequence[Letter],
+        then: OnStored,
+    ) -> None:
+        """Copy the records of the letters. `then` is called once, when all in-sync replicas have
+        them, or after some seconds with the last error; perhaps before this returns."""
         ...

@@ -60,12 +60,21 @@ class Stored(NamedTuple):
     is stored by the wall clock."""
 
 
+class Letter(NamedTuple):
+    """Offsets that go to the dead letter topic, and why. Both ends are included."""
+
+    first: int
+    last: int
+    deliveries: int
+    reason: str
+
+
 class Piece:
     """A run of offsets in one state. Both ends are included."""
 
     __slots__ = (
-        *("deliveries", "due_ms", "first", "last", "member_id", "pending", "pending_due_ms"),
-        "state",
+        *("deliveries", "due_ms", "first", "is_burying", "last", "member_id", "pending"),
+        *("pending_due_ms", "state"),
     )
 
     def __init__(self, first: int, last: int, state: RecordState, deliveries: int) -> None:
@@ -81,6 +90,8 @@ class Piece:
         """The state that it gets when the change is stored."""
         self.pending_due_ms = 0
         """Until when it rests then."""
+        self.is_burying = False
+        """Whether its records go to the dead letter topic first, before the change is stored."""
 
     def __repr__(self) -> str:
         return f"<Piece {self.first}-{self.last} {self.state.name} {self.deliveries}>"
@@ -90,7 +101,8 @@ class Piece:
 
     @property
     def is_available(self) -> bool:
-        return self.state is RecordState.AVAILABLE and not self.due_ms
+        is_free = self.pending is None and not self.due_ms
+        return is_free and self.state is RecordState.AVAILABLE
 
     @property
     def is_resting(self) -> bool:

@@ -20,6 +20,8 @@ Invariants:
 - At most `lock_limit` records are in the window. (Kafka hands out whole batches beyond it.)
 - The start offset never falls, and never passes a record that is not done. Except: records that the
   log has deleted are done.
+- With a dead letter topic, what is given up is written there first. Until then it is neither stored
+  as archived nor passed by the start offset.
 - One change is stored at a time. What comes meanwhile is stored together after it.
 
 Pieces are as large as what was acquired, and are split only where an acknowledgement splits them,
@@ -43,8 +45,10 @@ from itertools import pairwise
 from typing import Final, NamedTuple, TypeAlias
 
 from moldau.broker.share.piece import (
+    NO_MEMBER,
     AcknowledgeType,
     Acquired,
+    Letter,
     Piece,
     RecordState,
     Stored,
@@ -54,6 +58,12 @@ from moldau.errors.codes import ErrorCode, KafkaError
 Ticket: TypeAlias = object
 _FEWEST_DELIVERIES: Final = 2
 """With this limit or less there is nothing to halve."""
+
+REJECTED: Final = "Offset rejected by client."
+TOO_OFTEN: Final = "Offset delivery count exceeded the threshold."
+"""The reasons in dead letters, as Kafka words them."""
+BURIED_AGAIN_MS: Final = 1000
+"""When a letter is tried again that could not be written."""
 
 _STATE_OF: Final = {
     AcknowledgeType.GAP: RecordState.ARCHIVED,
@@ -73,6 +83,9 @@ class Terms(NamedTuple):
     backoff_ms: tuple[int, ...] = ()
     """How long a record rests after its first delivery, its second, and so on; the last one counts
     for all that follow."""
+
+    buries: bool = False
+    """Whether there is a dead letter topic."""
 
     def rest_after(self, deliveries: int) -> int:
         """Return how long a record rests that was delivered this often."""
@@ -109,6 +122,8 @@ class Acknowledgement(NamedTuple):
     types: Sequence[int]
     delay_ms: int = -1
     """How long what is released rests; -1 leaves it to the group."""
+    reason: str | None = None
+    """Why records are rejected."""
 
     def type_at(self, offset: int) -> int:
         return self.types[0] if len(self.types) == 1 else self.types[offset - self.first]
@@ -123,11 +138,20 @@ class Store(NamedTuple):
     runs: tuple[Stored, ...]
 
 
+class Burial(NamedTuple):
+    """What waits until letters are in the dead letter topic: a request, or the end of a lock."""
+
+    pieces: list[Piece]
+    ticket: Ticket | None
+    letters: tuple[Letter, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Ready:
-    """What the shell must do, in this order: store the change, give the answers, and if records
-    became available, try waiting fetches. Then wake the window at `due_ms`."""
+    """What the shell must do, in this order: write the letters, store the change, give the answers,
+    and if records became available, try waiting fetches. Then wake the window at `due_ms`."""
 
+    burials: tuple[Burial, ...] = ()
     store: Store | None = None
     answers: tuple[tuple[Ticket, KafkaError | None], ...] = ()
     is_available: bool = False
@@ -156,6 +180,8 @@ class Window:
         self._storing: tuple[list[Piece], list[Stored], list[Ticket]] | None = None
         self._answers: list[tuple[Ticket, KafkaError | None]] = []
         self._has_more = False
+        self._unburied: list[Burial] = []
+        self._burying: list[Burial] = []
         for run in stored:
             if run.last < start_offset:
                 continue
@@ -189,7 +215,7 @@ class Window:
     @property
     def is_storing(self) -> bool:
         """Whether a change is being stored, or is to be."""
-        return self._storing is not None or bool(self._unstored)
+        return self._storing is not None or bool(self._unstored or self._burying)
 
     def can_acquire(self, terms: Terms) -> bool:
         """Whether a member could have a record, if the log has one."""
@@ -297,8 +323,7 @@ class Window:
             piece = self.pieces[index]
             first = piece.last + 1
             if piece.is_available and piece.deliveries >= terms.delivery_limit:
-                piece.move(RecordState.ARCHIVED)  # the limit was lowered
-                self._note_lapsed(piece)
+                self._give_up(piece, terms)  # the limit was lowered
             if not piece.is_available:
                 continue
             is_suspect = _is_suspect(piece.deliveries, terms)
@@ -337,7 +362,9 @@ class Window:
                     break
             size = min(batch.last - self.next_offset + 1, room)
             if batch.is_aborted:
-                self._append(Piece(*self._next(size), RecordState.ARCHIVED, 0))
+                self._append(
+                    Piece(self.next_offset, self.next_offset + size - 1, RecordState.ARCHIVED, 0)
+                )
                 self._advance()
                 continue
             if wanted.is_strict:
@@ -351,14 +378,13 @@ class Window:
                 last.last += size
                 self.next_offset += size
             else:
-                piece = Piece(*self._next(size), RecordState.AVAILABLE, 0)
+                piece = Piece(
+                    self.next_offset, self.next_offset + size - 1, RecordState.AVAILABLE, 0
+                )
                 self._append(piece)
                 taken.append(piece)
             left -= size
         return taken
-
-    def _next(self, size: int) -> tuple[int, int]:
-        return self.next_offset, self.next_offset + size - 1
 
     # Acknowledgements.
 
@@ -379,13 +405,11 @@ class Window:
         except KafkaError as error:
             self._answers.append((ticket, error))
             return
-        is_stored = False
+        pieces: list[Piece] = []
+        letters: list[Letter] = []
         for batch in batches:
-            is_stored |= self._apply(batch, terms, now_ms)
-        if is_stored:
-            self._tickets.append(ticket)
-        else:
-            self._answers.append((ticket, None))
+            self._apply(batch, terms, now_ms, pieces, letters)
+        self._end_request(pieces, letters, ticket)
 
     def _check(self, member_id: str, batch: Acknowledgement, terms: Terms) -> None:
         """Raise KafkaError unless the member holds all of these records. Records before the start
@@ -408,9 +432,16 @@ class Window:
         if not terms.may_renew and AcknowledgeType.RENEW in batch.types:
             raise _invalid_state("this group does not renew locks", batch)
 
-    def _apply(self, batch: Acknowledgement, terms: Terms, now_ms: int) -> bool:
-        """Carry out an acknowledgement that was checked. Return whether it must be stored."""
-        is_stored = False
+    def _apply(
+        self,
+        batch: Acknowledgement,
+        terms: Terms,
+        now_ms: int,
+        pieces: list[Piece],
+        letters: list[Letter],
+    ) -> None:
+        """Carry out an acknowledgement that was checked. Add the pieces that must be stored, and
+        what is to be buried."""
         first = max(batch.first, self.start_offset)
         while first <= batch.last:
             kind = batch.type_at(first)
@@ -423,23 +454,38 @@ class Window:
                 if kind == AcknowledgeType.RENEW:
                     piece.due_ms = now_ms + terms.lock_ms
                     self._lock(piece)
-                else:
-                    self._begin(piece, _STATE_OF[AcknowledgeType(kind)], terms)
-                    rest_ms = batch.delay_ms
-                    if rest_ms < 0:
-                        rest_ms = terms.rest_after(piece.deliveries)
-                    if piece.pending is RecordState.AVAILABLE and rest_ms > 0:
-                        piece.pending_due_ms = now_ms + rest_ms
-                    is_stored = True
+                    continue
+                letter = _begin(piece, _STATE_OF[AcknowledgeType(kind)], terms)
+                pieces.append(piece)
+                if kind == AcknowledgeType.REJECT:
+                    letter = _letter(piece, batch.reason or REJECTED)
+                if letter is not None and terms.buries:
+                    letters.append(letter)
+                rest_ms = batch.delay_ms
+                if rest_ms < 0:
+                    rest_ms = terms.rest_after(piece.deliveries)
+                if piece.pending is RecordState.AVAILABLE and rest_ms > 0:
+                    piece.pending_due_ms = now_ms + rest_ms
             first = last + 1
-        return is_stored
 
-    def _begin(self, piece: Piece, state: RecordState, terms: Terms) -> None:
-        """Begin the change of an acquired piece, which counts when it is stored."""
-        if state is RecordState.AVAILABLE and piece.deliveries >= terms.delivery_limit:
-            state = RecordState.ARCHIVED
-        piece.pending, piece.pending_due_ms = state, 0
-        self._unstored.append(piece)
+    def _end_request(
+        self, pieces: list[Piece], letters: Sequence[Letter], ticket: Ticket | None
+    ) -> None:
+        """Store the changes of a request, after its letters are written."""
+        if letters:
+            burial = Burial(pieces, ticket, tuple(letters))
+            self._unburied.append(burial)
+            self._burying.append(burial)
+            for piece in pieces:
+                piece.is_burying = True
+            return
+        self._unstored += pieces
+        if ticket is None:
+            return
+        if pieces:
+            self._tickets.append(ticket)
+        else:
+            self._answers.append((ticket, None))
 
     def on_left(self, member_id: str, ticket: Ticket | None, terms: Terms) -> None:
         """Release all records of a member that has gone. `ticket` is answered by `ready`."""
@@ -450,14 +496,42 @@ class Window:
             and each.member_id == member_id
             and each.pending is None
         ]
-        for piece in held:
-            self._begin(piece, RecordState.AVAILABLE, terms)
-        if ticket is None:
+        letters = [_begin(piece, RecordState.AVAILABLE, terms) for piece in held]
+        found = [each for each in letters if each is not None and terms.buries]
+        self._end_request(held, found, ticket)
+
+    def on_buried(
+        self, burial: Burial, error: KafkaError | None, now_ms: int, terms: Terms
+    ) -> None:
+        """The letters of a burial are written, or they could not be."""
+        if burial not in self._burying:
             return
-        if held:
-            self._tickets.append(ticket)
+        self._burying.remove(burial)
+        for piece in burial.pieces:
+            piece.is_burying = False
+        if error is None:
+            self._end_request(burial.pieces, (), burial.ticket)
+            return
+        for piece in burial.pieces:
+            piece.pending = None
+            if piece.state is not RecordState.ACQUIRED:
+                continue
+            if burial.ticket is None:  # its lock is over: only this window can end it
+                piece.member_id = NO_MEMBER
+                piece.due_ms = now_ms + BURIED_AGAIN_MS
+            self._lock(piece)
+        if burial.ticket is not None:
+            self._answers.append((burial.ticket, error))
+        self.on_time(now_ms, terms)
+
+    def _give_up(self, piece: Piece, terms: Terms) -> None:
+        """Archive a piece after its last delivery."""
+        if terms.buries:
+            piece.pending, piece.pending_due_ms = RecordState.ARCHIVED, 0
+            self._end_request([piece], [_letter(piece, TOO_OFTEN)], None)
         else:
-            self._answers.append((ticket, None))
+            piece.move(RecordState.ARCHIVED)
+            self._note_lapsed(piece)
 
     # Time, the log, and what was stored.
 
@@ -478,13 +552,12 @@ class Window:
         locks = self._locks
         while locks and locks[0][0] <= now_ms:
             due_ms, _, piece = heappop(locks)
-            if not self._counts(piece, due_ms):
+            if not _is_due(piece, due_ms, self.start_offset):
                 continue
             if piece.is_resting:
                 piece.due_ms = 0
             elif piece.deliveries >= terms.delivery_limit:
-                piece.move(RecordState.ARCHIVED)
-                self._note_lapsed(piece)
+                self._give_up(piece, terms)
             else:
                 piece.move(RecordState.AVAILABLE)
                 rest_ms = terms.rest_after(piece.deliveries)
@@ -493,12 +566,6 @@ class Window:
                 self._note_lapsed(piece)
             self._has_more = True
         self._advance()
-
-    def _counts(self, piece: Piece, due_ms: int) -> bool:
-        """Whether an entry of the heap still says when something ends."""
-        is_locked = piece.state is RecordState.ACQUIRED and piece.pending is None
-        is_due = piece.due_ms == due_ms and piece.last >= self.start_offset
-        return is_due and (is_locked or piece.is_resting)
 
     def _note_lapsed(self, piece: Piece) -> None:
         rest_ms = piece.due_ms if piece.is_resting else 0
@@ -545,18 +612,19 @@ class Window:
 
     def ready(self) -> Ready:
         """Return what there is to do, each thing once."""
+        burials, self._unburied = tuple(self._unburied), []
         store = None
         if self._storing is None and (self._unstored or self._must_store):
             store = self._next_store()
         answers, self._answers = tuple(self._answers), []
         has_more, self._has_more = self._has_more, False
-        return Ready(store, answers, has_more, self._due_ms())
+        return Ready(burials, store, answers, has_more, self._due_ms())
 
     def _due_ms(self) -> int | None:
         locks = self._locks
         while locks:
             due_ms, _, piece = locks[0]
-            if self._counts(piece, due_ms):
+            if _is_due(piece, due_ms, self.start_offset):
                 return due_ms
             heappop(locks)  # a piece that is pending is locked anew if it cannot be stored
         return None
@@ -577,7 +645,9 @@ class Window:
         """Return the start offset, and how many records behind it are done, after the store."""
         start, done, is_front = self.start_offset, 0, True
         for piece in self.pieces:
-            state = piece.state if piece.pending is None else piece.pending
+            state = piece.state
+            if piece.pending is not None and not piece.is_burying:
+                state = piece.pending
             is_done = state in (RecordState.ACKNOWLEDGED, RecordState.ARCHIVED)
             if is_front and is_done:
                 start = piece.last + 1
@@ -603,10 +673,33 @@ class Window:
         if self._storing is not None:
             tickets = [*self._storing[2], *tickets]
             self._storing = None
+        tickets += [each.ticket for each in self._burying if each.ticket is not None]
+        self._burying, self._unburied = [], []
         self._unstored, self._lapsed = [], []
         self._locks.clear()
         self._must_store = False
         self._answers += ((ticket, error) for ticket in tickets)
+
+
+def _begin(piece: Piece, state: RecordState, terms: Terms) -> Letter | None:
+    """Begin the change of an acquired piece, which counts when it is stored. Return why it is given
+    up, if its last delivery was this one."""
+    letter = None
+    if state is RecordState.AVAILABLE and piece.deliveries >= terms.delivery_limit:
+        state, letter = RecordState.ARCHIVED, _letter(piece, TOO_OFTEN)
+    piece.pending, piece.pending_due_ms = state, 0
+    return letter
+
+
+def _is_due(piece: Piece, due_ms: int, start_offset: int) -> bool:
+    """Whether an entry of the heap still says when something ends."""
+    is_locked = piece.state is RecordState.ACQUIRED and piece.pending is None
+    is_current = piece.due_ms == due_ms and piece.last >= start_offset
+    return is_current and (is_locked or piece.is_resting)
+
+
+def _letter(piece: Piece, reason: str) -> Letter:
+    return Letter(piece.first, piece.last, piece.deliveries, reason)
 
 
 def _first_of(piece: Piece) -> int:

@@ -12,8 +12,10 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
+from moldau.broker.api.share_dead_letters import DeadLetters
 from moldau.broker.api.share_persister import SharePersister
 from moldau.broker.coordinator.share import requests
+from moldau.broker.replication.purgatory import Pause
 from moldau.broker.share.partition import SharePartition
 from moldau.broker.share.persister import Loaded
 from moldau.broker.share.piece import RecordState
@@ -109,6 +111,20 @@ def forgets_that_records_rest() -> AbstractContextManager[object]:
     return patch.object(SharePersister, "load", loaded)
 
 
+def archives_before_it_copies() -> AbstractContextManager[object]:
+    """What is given up is stored as archived, and copied to the dead letter topic later."""
+    bury = DeadLetters.bury
+
+    def later(
+        self: DeadLetters, key: Any, partition: Any, topic: str, letters: Any, then: Any
+    ) -> None:
+        then(None)
+        copy = Pause(lambda: bury(self, key, partition, topic, letters, lambda _: None))
+        self.node.replicas.purgatory.watch(copy, (), 500)
+
+    return patch.object(DeadLetters, "bury", later)
+
+
 def waits_for_itself() -> AbstractContextManager[object]:
     """KAFKA-20505: an answer that leads back to its share partition stops it for ever."""
     carry_out = SharePartition._carry_out
@@ -156,6 +172,13 @@ def _with_delays(run: Run) -> None:
 
 
 delayed = partial(run_queues, rate=0.0, prepare=_with_delays)
+
+
+def _with_graves(run: Run) -> None:
+    run.graves, run.resets, run.deletes = "dlq.q", False, False
+
+
+dying = partial(run_queues, prepare=_with_graves)
 late = partial(run_queues, rate=1.0, prepare=_steadily)
 restless = partial(run_queues, rate=0.0, prepare=_restlessly)
 resetting = partial(run_queues, rate=0.9, prepare=_with_resets)
@@ -171,6 +194,7 @@ MUTANTS: dict[Mutant, Hunt] = {
     forgets_the_lock_after_a_failed_write: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, unsteady),
     waits_for_room_in_a_full_window: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, crowded),
     forgets_that_records_rest: Hunt(range(1, 30), {Promise.RESTS}, delayed),
+    archives_before_it_copies: Hunt(range(1, 9), {Promise.DEAD_LETTER}, dying),
     waits_for_itself: Hunt(range(1, 9), {Promise.QUEUE_DRAINS}, restless),
 }
 """Each with seeds that are several times what it took."""

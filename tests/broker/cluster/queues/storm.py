@@ -93,6 +93,7 @@ class Run:
         self.is_ending = False
         self.is_over = False
         self.delays = random.random() < 0.4
+        self.graves = random.choice((None, None, "dlq.q"))
         self.backoff_ms = random.choice((0, 0, 400))
         self.is_paused = False
         self.crashes = 0.02
@@ -121,6 +122,7 @@ class Run:
         assert topic is not None
         self.ids[TOPIC] = topic.topic_id
         self.watch.names[topic.topic_id] = TOPIC
+        self.watch.graves = self.graves
         if not self.deletes:  # it takes an empty log for one that has lost its records
             Watch(self.brokers, TOPIC).begin()
         self.watch.begin()
@@ -132,6 +134,8 @@ class Run:
             await admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
             group = Resource(ResourceType.GROUP, GROUP)
             values = {"share.auto.offset.reset": "earliest", **self.given}
+            if self.graves is not None:
+                values["share.dlq.topic"] = self.graves
             if self.backoff_ms:
                 values["share.retry.backoff"] = f"{self.backoff_ms}ms,1s"
             await admin.alter_configs(group, set_to=values)

@@ -17,7 +17,7 @@ from moldau.broker.coordinator.share.state import SharePartitionKey, ShareState
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.server import Broker
 from moldau.broker.share.partition import SharePartition
-from moldau.broker.share.piece import FINAL, RecordState
+from moldau.broker.share.piece import FINAL, AcknowledgeType, RecordState
 from moldau.broker.share.sessions import SessionKey
 from moldau.protocol.schemas.coordinator_log import SHARE_LOG
 from moldau.protocol.schemas.share_log import (
@@ -26,6 +26,7 @@ from moldau.protocol.schemas.share_log import (
     ShareUpdateKey,
     ShareUpdateValue,
 )
+from moldau.records import decode_batch
 from tests.broker.cluster.queues.ledger import Ledger, Place, Promise
 from tests.broker.cluster.queues.wire import INTERNAL_PARTITIONS, STATES
 from tests.broker.cluster.world import SimulatedBrokers
@@ -93,6 +94,10 @@ class QueueWatch:
         self._ends: dict[Place, int] = {(STATES, n): 0 for n in range(INTERNAL_PARTITIONS)}
         self._shards: dict[tuple[int, int], Shard] = {}
         self.names: dict[bytes, str] = {}
+        self.graves: str | None = None
+        """The topic of dead letters."""
+        self.buried: set[tuple[Place, int]] = set()
+        self._grave_ends: dict[int, int] = {}
 
     def begin(self) -> None:
         """Look after every event from now on."""
@@ -118,6 +123,8 @@ class QueueWatch:
     def look(self) -> None:
         """Look at everything that changed."""
         running = self._brokers.running
+        for broker in running.values():
+            self._look_at_graves(broker)
         for number, broker in running.items():
             self._look_at_states(broker)
             self._look_at_shards(number, broker)
@@ -240,7 +247,7 @@ class QueueWatch:
             if after is None or after.state in FINAL:
                 if before is None or before.state not in FINAL:
                     self._check_done_by_right(share, place, offset, facts)
-            elif after.state is RecordState.ACQUIRED and not is_same:
+            elif after.state is RecordState.ACQUIRED and after.member and not is_same:
                 view.holds[offset] = self._given(broker, share, offset, before, after, facts)
 
     def _given(
@@ -301,6 +308,35 @@ class QueueWatch:
         is_right = is_deleted or self._ledger.may_be_done(place, offset, self._limit)
         demand(is_right, Promise.NOTHING_LOST, **facts)
 
+    # Dead letters.
+
+    def _look_at_graves(self, broker: Broker) -> None:
+        topic = None if self.graves is None else broker.node.image.topics.by_name(self.graves)
+        for index in () if topic is None else topic.partitions:
+            partition = broker.node.replicas._hosted.get((topic.name, index))  # type: ignore[union-attr]
+            if partition is None or not partition.is_leader or partition.log.failure is not None:
+                continue
+            end = self._grave_ends.get(index, 0)
+            if partition.high_watermark <= end:
+                continue
+            for batch in partition.log.batches(end):
+                if batch.header.base_offset >= partition.high_watermark:
+                    break
+                self._grave_ends[index] = batch.header.next_offset
+                for record in decode_batch(batch.data):
+                    facts = dict(record.headers)
+                    name = facts["__dlq.errors.topic"] or b""
+                    place = name.decode(), int(facts["__dlq.errors.partition"] or b"")
+                    self.buried.add((place, int(facts["__dlq.errors.offset"] or b"")))
+                    self._ledger.counts["dead letters"] += 1
+
+    def _check_buried(self, place: Place, offset: int, facts: Facts) -> None:
+        is_accepted = AcknowledgeType.ACCEPT in self._ledger.of(place, offset).said
+        is_deleted = offset < self._ledger.starts.get(place, 0)
+        is_there = (place, offset) in self.buried
+        is_right = self.graves is None or is_accepted or is_deleted or is_there
+        demand(is_right, Promise.DEAD_LETTER, **facts, offset=offset)
+
     # What is stored.
 
     def _look_at_states(self, broker: Broker) -> None:
@@ -342,6 +378,11 @@ class QueueWatch:
         for passed in range(old.start_offset, new.start_offset):
             is_right = self._ledger.may_be_done(place, passed, self._limit)
             demand(is_right, Promise.NOTHING_LOST, **facts, offset=passed)
+            self._check_buried(place, passed, facts)
+        for run in new.runs:
+            if run.state == RecordState.ARCHIVED and run not in old.runs:
+                for offset in range(run.first, run.last + 1):
+                    self._check_buried(place, offset, facts)
 
     # The coordinator.
 
