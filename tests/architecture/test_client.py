@@ -51,7 +51,7 @@ MAY_BE_BASES = {
 TWINS = {
     # Public: the blocking client has the names of the asyncio client.
     *("Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer", "SchemaRegistry"),
-    *("Message", "ShareConsumer", "Transaction", "TransactionAdmin"),
+    *("Message", "ShareConsumer", "ShareGroupAdmin", "Transaction", "TransactionAdmin"),
 }
 """Names that two classes of the client may share."""
 SHARED_NAMES_MAX = 0

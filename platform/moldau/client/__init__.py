@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from moldau.client.admin.groups import OffsetsNotStored
     from moldau.client.admin.partitions import EligibleReplicas, Reassignment
     from moldau.client.admin.progress import GroupProgress, PartitionProgress
+    from moldau.client.admin.share_groups import ShareGroupAdmin, ShareOffset
     from moldau.client.admin.topics import CreatedTopic, NewTopic
     from moldau.client.admin.transactions import (
         ListedTransaction,
@@ -98,6 +99,7 @@ _MODULES = {
     "settings.options": "AdminOptions",
     "admin.partitions": "EligibleReplicas Reassignment",
     "admin.progress": "GroupProgress PartitionProgress",
+    "admin.share_groups": "ShareGroupAdmin ShareOffset",
     "admin.topics": "CreatedTopic NewTopic",
     "admin.transactions": "ListedTransaction TransactionAdmin TransactionDescription",
     "consumer.columns": "BinaryColumn HeadersColumn PartitionColumns",
@@ -209,6 +211,8 @@ __all__ = [
     "SerializationFailed",
     "ShareConsumer",
     "ShareConsumerOptions",
+    "ShareGroupAdmin",
+    "ShareOffset",
     "TimestampType",
     "Topic",
     "TopicPartition",

@@ -221,7 +221,7 @@ def _home(name: str, module: ModuleType) -> str | None:
 
 _OWN = {
     *("Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer"),
-    *("Message", "ShareConsumer", "Transaction", "TransactionAdmin"),
+    *("Message", "ShareConsumer", "ShareGroupAdmin", "Transaction", "TransactionAdmin"),
 }
 
 

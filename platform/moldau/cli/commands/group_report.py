@@ -35,7 +35,7 @@ def write_report(out: TextIO, found: Sequence[GroupProgress], arguments: Namespa
     if arguments.state:
         _write_states(out, found)
     if arguments.members:
-        _write_members(out, found, arguments.verbose)
+        write_members(out, found, arguments.verbose)
     if arguments.offsets:
         write_offsets(out, found, arguments.verbose)
     if arguments.state or arguments.members or arguments.offsets:
@@ -43,7 +43,7 @@ def write_report(out: TextIO, found: Sequence[GroupProgress], arguments: Namespa
     for index, each in enumerate(found):
         write_lines(out, [headline(each)] if index == 0 else ["", headline(each)])
         if each.group.members:
-            _write_members(out, [each], arguments.verbose)
+            write_members(out, [each], arguments.verbose)
         if each.partitions:
             write_offsets(out, [each], arguments.verbose)
         else:
@@ -68,7 +68,8 @@ def _write_states(out: TextIO, found: Sequence[GroupProgress]) -> None:
     write_table(out, header, rows)
 
 
-def _write_members(out: TextIO, found: Sequence[GroupProgress], verbose: bool) -> None:
+def write_members(out: TextIO, found: Sequence[GroupProgress], verbose: bool) -> None:
+    """Write the members of groups, and what each one reads."""
     header = ["GROUP", "MEMBER", "INSTANCE", "HOST", "CLIENT", "PARTITIONS"]
     header += ["EPOCH", "PROTOCOL", "WANTS", "READS", "SHALL READ"] if verbose else ["READS"]
     rows = []

@@ -35,6 +35,8 @@ from moldau.cli.output import write_lines
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from argparse import _MutuallyExclusiveGroup
+
     from moldau.client import Admin, OffsetAndMetadata, Topic, TopicPartition
 
 _HELP = "make groups go on elsewhere: earlier, later, at a time (dry run unless --execute)"
@@ -103,17 +105,22 @@ def shift_by(count: int) -> Rule:
     return rule
 
 
+def add_places(to: _MutuallyExclusiveGroup) -> None:
+    """Add the options that `wanted_place` reads."""
+    to.add_argument("--to-earliest", action="store_true", help="where each log begins")
+    to.add_argument("--to-latest", action="store_true", help="where each log ends")
+    to.add_argument("--to-offset", type=int, metavar="N")
+    to.add_argument("--to-datetime", metavar="TIME", help="2026-11-20T12:00:00Z, or @ms since 1970")
+    to.add_argument("--by-duration", metavar="PT1H30M", help="what is not older than that")
+
+
 def _add_reset(parser: ArgumentParser) -> None:
     parser.add_argument("groups", nargs="*", metavar="GROUP", type=name_of("group"))
     parser.add_argument("--all", action="store_true", help="all consumer groups without members")
     add_topics(parser, "only of this one, else all that is committed")
     to = parser.add_mutually_exclusive_group(required=True)
-    to.add_argument("--to-earliest", action="store_true", help="where each log begins")
-    to.add_argument("--to-latest", action="store_true", help="where each log ends")
+    add_places(to)
     to.add_argument("--to-current", action="store_true", help="where it is: see --export")
-    to.add_argument("--to-offset", type=int, metavar="N")
-    to.add_argument("--to-datetime", metavar="TIME", help="2026-11-20T12:00:00Z, or @ms since 1970")
-    to.add_argument("--by-duration", metavar="PT1H30M", help="what is not older than that")
     to.add_argument("--shift-by", type=int, metavar="N", help="N records on; -N back")
     to.add_argument(
         "--from-file", metavar="FILE", help="lines of [GROUP,]TOPIC,PARTITION,OFFSET; - for stdin"
@@ -164,6 +171,16 @@ def _checked(arguments: Namespace) -> Wanted:
     if arguments.from_file and (arguments.topic or arguments.all):
         raise UsageError("the file says which groups and topics: not with --topic or --all")
     scope = parse_scope(arguments.topic)
+    place = wanted_place(arguments, scope)
+    if place is not None:
+        return place
+    if arguments.shift_by is not None:
+        return Wanted(scope, shift_by(arguments.shift_by))
+    return Wanted(scope, to_current)
+
+
+def wanted_place(arguments: Namespace, scope: Scope) -> Wanted | None:
+    """Return the place that an option of `add_places` names; None without one of them."""
     if arguments.to_datetime is not None:
         return Wanted(scope, to_time, timestamp=parse_time_ms(arguments.to_datetime))
     if arguments.by_duration is not None:
@@ -172,11 +189,9 @@ def _checked(arguments: Namespace) -> Wanted:
         if arguments.to_offset < 0:
             raise UsageError("--to-offset cannot be negative")
         return Wanted(scope, to_offset(arguments.to_offset))
-    if arguments.shift_by is not None:
-        return Wanted(scope, shift_by(arguments.shift_by))
     if arguments.to_earliest:
         return Wanted(scope, to_earliest)
-    return Wanted(scope, to_latest if arguments.to_latest else to_current)
+    return Wanted(scope, to_latest) if arguments.to_latest else None
 
 
 def _plan(
@@ -221,7 +236,7 @@ async def plan_groups(
         if not chosen:
             continue
         rules = dict.fromkeys(chosen, wanted.rule)
-        steps += await _plan_group(client, group, committed, rules, timestamp)
+        steps += await plan_group(client, group, committed, rules, timestamp)
     return steps, failures
 
 
@@ -252,18 +267,18 @@ async def _plan_from_file(client: Admin, given: FileOffsets) -> list[OffsetChang
     for group, offsets in given.items():
         rules = {where: to_offset(offset) for where, offset in offsets.items()}
         committed = await client.group_offsets(group)
-        steps += await _plan_group(client, group, committed, rules, None)
+        steps += await plan_group(client, group, committed, rules, None)
     return steps
 
 
-async def _plan_group(
+async def plan_group(
     client: Admin,
     group: str,
     committed: dict[TopicPartition, OffsetAndMetadata],
     rules: dict[TopicPartition, Rule],
     timestamp: int | None,
 ) -> list[OffsetChange]:
-    """Return the steps for a group: each partition by its rule."""
+    """Return the steps for a group: each partition by its rule. `committed` is where it stands."""
     from moldau.client.consumer.offsets import EARLIEST, LATEST
 
     topics = await client.describe_topics({where.topic for where in rules})

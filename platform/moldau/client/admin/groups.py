@@ -209,7 +209,7 @@ class Groups:
         async def ask(coordinator: Coordinator) -> dict[TopicPartition, OffsetAndMetadata]:
             return await self.committed(coordinator, wanted, require_stable)
 
-        return await self._at_coordinator(group, ask)
+        return await self.at_coordinator(group, ask)
 
     async def committed(
         self,
@@ -272,7 +272,7 @@ class Groups:
                 for where, code in answers.items()
             }
 
-        return await self._at_coordinator(group, ask)
+        return await self.at_coordinator(group, ask)
 
     # Members
 
@@ -293,7 +293,7 @@ class Groups:
                 member = each.group_instance_id or each.member_id
                 _check(coordinator, each.error_code, member=member)
 
-        await self._at_coordinator(group, ask)
+        await self.at_coordinator(group, ask)
 
     async def remove_all_members(self, group: str, reason: str) -> None:
         _reason(reason)
@@ -315,7 +315,7 @@ class Groups:
         finally:
             await coordinator.aclose()
 
-    async def _at_coordinator(self, group: str, ask: Callable[[Coordinator], Awaitable[V]]) -> V:
+    async def at_coordinator(self, group: str, ask: Callable[[Coordinator], Awaitable[V]]) -> V:
         async with self._coordinator(group) as coordinator:
 
             async def attempt() -> V:
@@ -329,7 +329,7 @@ class Groups:
         """Call `ask` with the coordinators of all groups at the same time."""
 
         async def one(group: str) -> V:
-            return await self._at_coordinator(group, ask)
+            return await self.at_coordinator(group, ask)
 
         return await at_once(groups, one)
 

@@ -83,6 +83,7 @@ if TYPE_CHECKING:
         SentRange,
         SerializationFailed,
         ShareConsumerOptions,
+        ShareOffset,
         TimestampType,
         Topic,
         TopicPartition,
@@ -102,6 +103,7 @@ if TYPE_CHECKING:
     from moldau.client.sync.producer import Producer, Transaction
     from moldau.client.sync.schema_registry import SchemaRegistry
     from moldau.client.sync.share_consumer import Message, ShareConsumer
+    from moldau.client.sync.share_groups import ShareGroupAdmin
     from moldau.client.sync.transactions import TransactionAdmin
     from moldau.runtime.loop_thread import WrongThread
 
@@ -116,6 +118,7 @@ _HOMES = {
     "SchemaRegistry": "moldau.client.sync.schema_registry",
     "ShareConsumer": "moldau.client.sync.share_consumer",
     "Message": "moldau.client.sync.share_consumer",
+    "ShareGroupAdmin": "moldau.client.sync.share_groups",
     "Transaction": "moldau.client.sync.producer",
     "TransactionAdmin": "moldau.client.sync.transactions",
     "WrongProcess": "moldau.client.sync.client",
@@ -200,6 +203,8 @@ __all__ = [
     "SerializationFailed",
     "ShareConsumer",
     "ShareConsumerOptions",
+    "ShareGroupAdmin",
+    "ShareOffset",
     "TimestampType",
     "Topic",
     "TopicPartition",
