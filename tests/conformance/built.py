@@ -27,9 +27,14 @@ _GO: Final = Path(__file__).parent / "programs" / "go"
 
 def node_modules() -> tuple[str, Path]:
     """The `node` to run and a folder with kafkajs and its codecs."""
+    return npm_modules("kafkajs", KAFKAJS)
+
+
+def npm_modules(name: str, packages: Mapping[str, str]) -> tuple[str, Path]:
+    """The `node` to run and a folder with these packages; `name` is the cache's."""
     node, npm = _program("node"), _program("npm")
-    manifest = json.dumps({"private": True, "dependencies": dict(KAFKAJS)})
-    folder = _cache("kafkajs", manifest.encode())
+    manifest = json.dumps({"private": True, "dependencies": dict(packages)})
+    folder = _cache(name, manifest.encode())
     if not folder.is_dir():
         with _making(folder) as scratch:
             made = Path(scratch) / "made"

@@ -135,6 +135,7 @@ def with_property(base: dict[str, Any], name: str, schema: Any, **more: Any) -> 
             {"oneOf": [{"type": "string"}, {"type": "null"}]},
             [],
         ),
+        ({"anyOf": [{"type": "string"}, {"type": "null"}]}, {"type": ["string", "null"]}, []),
         (
             {"allOf": [{"maxLength": 4}, {"minLength": 1}]},
             {"allOf": [{"maxLength": 4}, {"minLength": 1}]},

@@ -263,6 +263,12 @@ class _Comparison:
                 found.insert(0, Difference("SUM_TYPE_NARROWED", path, text))
             return found
         word = _choice_word(reader)
+        kinds = writer.get("type")
+        if word is not None and isinstance(kinds, list) and len(kinds) > 1:  # a choice as well
+            found = []
+            for each in kinds:
+                found += self.compare(reader, {**writer, "type": each}, path, depth + 1)
+            return found
         if word is not None:
             rest = _without(reader, word)
             for each in reader[word]:

@@ -1,0 +1,5 @@
+module moldau/conformance/registry
+
+go 1.24
+
+require github.com/twmb/franz-go/pkg/sr v1.8.0
