@@ -21,6 +21,19 @@ PUBLIC = json.dumps(KeySet([KEY, RSA]).as_dict(private=False))
 CLAIMS: dict[str, Any] = {"iss": "https://idp", "aud": "kafka", "sub": "alice", "exp": NOW + 600}
 
 
+class FixedKeys:
+    """Keys that stay the same."""
+
+    def __init__(self, keys: Any) -> None:
+        self._keys = keys
+
+    def __call__(self) -> Any:
+        return self._keys
+
+    def on_unknown(self) -> None:
+        """Know no others."""
+
+
 def token(
     key: Any = KEY, algorithm: str = "ES256", header: dict[str, str] | None = None, **claims: object
 ) -> str:
@@ -31,7 +44,7 @@ def token(
 def server(keys: str = PUBLIC) -> OAuthServer:
     terms = TokenTerms("https://idp", ("kafka", "other"))
     found = key_set(keys)
-    return OAuthServer(TokenCheck(terms, lambda: found, lambda: NOW))
+    return OAuthServer(TokenCheck(terms, FixedKeys(found), lambda: NOW))
 
 
 def log_in(text: str, at: OAuthServer | None = None) -> OAuthServer:

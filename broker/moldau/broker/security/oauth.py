@@ -13,7 +13,7 @@ import json
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Final, NamedTuple, TypeGuard
+from typing import Any, Final, NamedTuple, Protocol, TypeGuard
 
 from moldau.broker.security.mechanism import LoginFailed
 from moldau.errors import ConfigError
@@ -50,15 +50,24 @@ class TokenTerms:
     clock_skew_s: int = 30
 
 
-def key_set(text: str) -> Any:
-    """Return the public keys of a JWKS. Raise ConfigError."""
+def no_keys() -> Any:
+    """Return an empty set of keys, with which every token is refused. Raise ConfigError if the
+    library is not installed."""
     try:
-        from joserfc.errors import JoseError
         from joserfc.jwk import KeySet
     except ImportError as error:
         raise ConfigError(
             f"OAUTHBEARER needs the package joserfc: {install_command('oauth')}"
         ) from error
+    return KeySet([])
+
+
+def key_set(text: str) -> Any:
+    """Return the public keys of a JWKS. Raise ConfigError."""
+    no_keys()
+    from joserfc.errors import JoseError
+    from joserfc.jwk import KeySet
+
     try:
         keys = KeySet.import_key_set(json.loads(text))
     except (ValueError, KeyError, TypeError, JoseError) as error:
@@ -68,12 +77,22 @@ def key_set(text: str) -> Any:
     return keys
 
 
+class Keys(Protocol):
+    """The public keys of tokens."""
+
+    def __call__(self) -> Any:
+        """Return the present keys."""
+        ...
+
+    def on_unknown(self) -> None:
+        """Called for a token that names a key which is not there."""
+        ...
+
+
 class TokenCheck:
     """Checks tokens. `keys` returns the present keys, `now_s` the time."""
 
-    def __init__(
-        self, terms: TokenTerms, keys: Callable[[], Any], now_s: Callable[[], float]
-    ) -> None:
+    def __init__(self, terms: TokenTerms, keys: Keys, now_s: Callable[[], float]) -> None:
         self.now_s = now_s
         self._terms = terms
         self._keys = keys
@@ -81,10 +100,13 @@ class TokenCheck:
     def verify(self, token: str) -> Verified:
         """Return what the token says. Raise LoginFailed, without a part of the token."""
         from joserfc import jwt
-        from joserfc.errors import JoseError
+        from joserfc.errors import InvalidKeyIdError, JoseError
 
         try:
             claims = jwt.decode(token, self._keys(), algorithms=list(ALGORITHMS)).claims
+        except InvalidKeyIdError:
+            self._keys.on_unknown()
+            raise LoginFailed("the token names a key that is not known") from None
         except (JoseError, ValueError, KeyError, TypeError) as error:
             raise LoginFailed(f"the token is not valid: {type(error).__name__}") from None
         terms = self._terms

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from moldau.broker.security.distinguished_name import subject_name
 from moldau.broker.security.login import LoginTerms, Method
@@ -22,10 +22,10 @@ from moldau.broker.security.oauth import (
     OAuthServer,
     TokenCheck,
     TokenTerms,
-    key_set,
 )
 from moldau.broker.security.plain import PLAIN, PlainServer, users_of
 from moldau.broker.security.scram import Credential, ScramServer
+from moldau.broker.server.token_keys import KeyFile, KeyTiming, KeyUrl
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
 from moldau.errors import ConfigError
@@ -34,7 +34,7 @@ from moldau.link.security import Credentials, Security, credentials_from
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
 from moldau.logging.gathering import Gathering
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
-from moldau.runtime.real_files import RealFiles
+from moldau.runtime.http_get import check_url
 from moldau.runtime.tls import TlsServer
 
 if TYPE_CHECKING:
@@ -49,7 +49,6 @@ if TYPE_CHECKING:
 PREFIX: Final = "listener.name."
 MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
 _FILE: Final = "file://"
-_LOOK_SECONDS: Final = 1.0
 _SECRET_BYTES: Final = 32
 _NONCE_BITS: Final = 144
 
@@ -212,7 +211,7 @@ def _token_check(own: Settings, ground: SecurityGround) -> TokenCheck:
     keys the listener does not open."""
     issuer = own[oauth.sasl_oauthbearer_expected_issuer]
     audiences = own[oauth.sasl_oauthbearer_expected_audience] or ()
-    location = own[oauth.sasl_oauthbearer_jwks_endpoint_url] or ""
+    location = own[oauth.sasl_oauthbearer_jwks_endpoint_url] or _known_location(own) or ""
     for row, value in (
         (oauth.sasl_oauthbearer_expected_issuer, issuer),
         (oauth.sasl_oauthbearer_expected_audience, audiences),
@@ -220,12 +219,6 @@ def _token_check(own: Settings, ground: SecurityGround) -> TokenCheck:
     ):
         if not value:
             raise ConfigError("OAUTHBEARER needs it, so that no token is let in", setting=row.name)
-    if not location.startswith(_FILE):
-        raise ConfigError(
-            "this version reads the keys from a file only: give file:///path/of/jwks.json",
-            setting=oauth.sasl_oauthbearer_jwks_endpoint_url.name,
-            value=location,
-        )
     assert issuer is not None
     terms = TokenTerms(
         issuer,
@@ -234,51 +227,35 @@ def _token_check(own: Settings, ground: SecurityGround) -> TokenCheck:
         own[oauth.sasl_oauthbearer_clock_skew_seconds],
     )
     clock = ground.runtime.clock
-    keys = KeyFile(location.removeprefix(_FILE), ground)
-    return TokenCheck(terms, keys, lambda: clock.wall_ms() / 1000)
+    return TokenCheck(terms, _keys_at(location, own, ground), lambda: clock.wall_ms() / 1000)
 
 
-class KeyFile:
-    """The public keys in a file, which are read again when it has changed."""
+def _keys_at(location: str, own: Settings, ground: SecurityGround) -> KeyFile | KeyUrl:
+    if location.startswith(_FILE):
+        return KeyFile(location.removeprefix(_FILE), ground.runtime, ground.log)
+    fault = check_url(location)
+    if fault is not None:
+        raise ConfigError(
+            f"{fault}, or a file: file:///path/of/jwks.json",
+            setting=oauth.sasl_oauthbearer_jwks_endpoint_url.name,
+            value=location,
+        )
+    timing = KeyTiming(
+        own[oauth.sasl_oauthbearer_jwks_endpoint_refresh_ms] / 1000,
+        own[oauth.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms] / 1000,
+        own[oauth.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms] / 1000,
+    )
+    return KeyUrl(location, timing, ground.runtime, ground.log)
 
-    def __init__(self, path: str, ground: SecurityGround) -> None:
-        self._path = path
-        self._ground = ground
-        self._seen = self._look()
-        self._looked_at = ground.runtime.clock.monotonic()
-        self._keys = self._read()
 
-    def __call__(self) -> Any:
-        """Return the present keys. A file that cannot be used leaves them as they were."""
-        now = self._ground.runtime.clock.monotonic()
-        if now - self._looked_at >= _LOOK_SECONDS:
-            self._looked_at = now
-            seen = self._look()
-            if seen != self._seen:
-                self._seen = seen
-                try:
-                    self._keys = self._read()
-                except ConfigError as error:
-                    self._ground.log.failure("the new keys of tokens cannot be used", error)
-        return self._keys
-
-    def _look(self) -> tuple[int, int] | None:
-        try:
-            found = RealFiles().stat(self._path)
-        except OSError:
-            return None
-        return found.modified_ms, found.size_bytes
-
-    def _read(self) -> Any:
-        try:
-            return key_set(RealFiles().read_text(self._path))
-        except (OSError, UnicodeDecodeError, ConfigError) as error:
-            raise ConfigError(
-                "the keys of tokens cannot be read",
-                setting=oauth.sasl_oauthbearer_jwks_endpoint_url.name,
-                path=self._path,
-                why=str(error),
-            ) from error
+def _known_location(own: Settings) -> str | None:
+    """Return where a known provider publishes the keys of its issuer."""
+    provider, issuer = own[oauth.moldau_oauth_provider], own[oauth.sasl_oauthbearer_expected_issuer]
+    if not provider or not issuer:
+        return None
+    if provider.lower() == "keycloak":
+        return f"{issuer.rstrip('/')}/protocol/openid-connect/certs"
+    return f"{issuer.rstrip('/').removesuffix('/v2.0')}/discovery/v2.0/keys"
 
 
 def _of_mechanism(own: Settings, mechanism: str, name: str) -> str | None:

@@ -23,6 +23,14 @@ sasl_oauthbearer_jwks_endpoint_url = Setting(
     None,
     "Where the keys are published that tokens are verified with.",
 )
+moldau_oauth_provider = Setting(
+    "moldau.oauth.provider",
+    STRING,
+    None,
+    "`keycloak` or `entra`: the keys of tokens are where this provider has them for "
+    "`sasl.oauthbearer.expected.issuer`. Kafka has no such setting.",
+    check=one_of_ignoring_case("keycloak", "entra"),
+)
 sasl_oauthbearer_jwks_endpoint_refresh_ms = Setting(
     "sasl.oauthbearer.jwks.endpoint.refresh.ms",
     LONG,

@@ -11,7 +11,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-_KEYS: Final = "keys of tokens from an address"
 _LOGINS: Final = "logins"
 _OAUTH: Final = "logins with OAuth at other nodes"
 _QUOTAS: Final = "quotas"
@@ -44,8 +43,6 @@ WAITING: Final[Mapping[str, str]] = {
     "sasl.login.": "logins that are renewed by plugins",
     "sasl.oauthbearer.assertion.": _OAUTH,
     "sasl.oauthbearer.client.": _OAUTH,
-    "sasl.oauthbearer.jwks.endpoint.refresh.ms": _KEYS,
-    "sasl.oauthbearer.jwks.endpoint.retry.": _KEYS,
     "sasl.oauthbearer.jwt.": "plugins for tokens",
     "sasl.oauthbearer.scope": _OAUTH,
     "sasl.oauthbearer.scope.": _OAUTH,

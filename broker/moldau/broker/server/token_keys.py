@@ -1,0 +1,150 @@
+"""The public keys that OAuth tokens are checked with: from a file, or from a URL.
+
+Invariants: keys that cannot be used leave the present ones as they are. Without keys no token is
+accepted. A URL is asked once at a time, after a failure with growing pauses, and for unknown keys
+at most once a pause: clients that send nonsense cannot make the node ask more often.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from moldau.broker.security.oauth import key_set, no_keys
+from moldau.broker.settings import oauth
+from moldau.errors import ConfigError
+from moldau.runtime.http_get import CannotGet, http_get
+from moldau.runtime.real_files import RealFiles
+
+if TYPE_CHECKING:
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
+
+_LOOK_SECONDS: Final = 1.0
+_GET_SECONDS: Final = 5.0
+_BYTES_MAX: Final = 1 << 20
+_UNKNOWN_PAUSE_S: Final = 10.0
+
+
+class KeyFile:
+    """The public keys in a file, which are read again when it has changed."""
+
+    def __init__(self, path: str, runtime: Runtime, log: Logger) -> None:
+        self._path = path
+        self._clock = runtime.clock
+        self._log = log
+        self._seen = self._look()
+        self._looked_at = self._clock.monotonic()
+        self._keys = self._read()
+
+    def __call__(self) -> Any:
+        """Return the present keys. A file that cannot be used leaves them as they were."""
+        now = self._clock.monotonic()
+        if now - self._looked_at >= _LOOK_SECONDS:
+            self._looked_at = now
+            seen = self._look()
+            if seen != self._seen:
+                self._seen = seen
+                try:
+                    self._keys = self._read()
+                except ConfigError as error:
+                    self._log.failure("the new keys of tokens cannot be used", error)
+        return self._keys
+
+    def on_unknown(self) -> None:
+        """Do nothing: the file is looked at anyway."""
+
+    def _look(self) -> tuple[int, int] | None:
+        try:
+            found = RealFiles().stat(self._path)
+        except OSError:
+            return None
+        return found.modified_ms, found.size_bytes
+
+    def _read(self) -> Any:
+        try:
+            return key_set(RealFiles().read_text(self._path))
+        except (OSError, UnicodeDecodeError, ConfigError) as error:
+            raise ConfigError(
+                "the keys of tokens cannot be read",
+                setting=oauth.sasl_oauthbearer_jwks_endpoint_url.name,
+                path=self._path,
+                why=str(error),
+            ) from error
+
+
+class KeyTiming(NamedTuple):
+    """When keys are fetched: how often, and the pauses after failures."""
+
+    refresh_s: float
+    backoff_s: float
+    backoff_max_s: float
+
+
+class KeyUrl:
+    """The public keys at a URL. The first ones are fetched at once, later ones beside the logins. A
+    node starts without them if the URL does not answer, and lets no token in until it does."""
+
+    def __init__(self, url: str, timing: KeyTiming, runtime: Runtime, log: Logger) -> None:
+        self._url = url
+        self._timing = timing
+        self._runtime = runtime
+        self._log = log
+        self._keys: Any = no_keys()
+        self._pause_s = timing.backoff_s
+        self._is_asking = False
+        self._unknown_until = 0.0
+        self._due_at = runtime.clock.monotonic()
+        self._take(self._get)
+
+    def __call__(self) -> Any:
+        """Return the present keys, and fetch new ones if it is time."""
+        if not self._is_asking and self._runtime.clock.monotonic() >= self._due_at:
+            self._is_asking = True
+            self._runtime.spawn(self._refresh(), name="token-keys")
+        return self._keys
+
+    def on_unknown(self) -> None:
+        """Fetch the keys soon: a token names one that is not there, which may be new."""
+        now = self._runtime.clock.monotonic()
+        if now >= self._unknown_until:
+            self._unknown_until = now + _UNKNOWN_PAUSE_S
+            self._due_at = now
+            self()
+
+    async def _refresh(self) -> None:
+        try:
+            found: bytes | CannotGet
+            try:
+                found = await self._runtime.run_blocking(self._get)
+            except CannotGet as error:
+                found = error
+            self._take(lambda: _raised(found))
+        finally:
+            self._is_asking = False
+
+    def _get(self) -> bytes:
+        return http_get(self._url, _GET_SECONDS, _BYTES_MAX)
+
+    def _take(self, get: Any) -> None:
+        """Use the fetched keys, or keep the present ones and ask again after a pause."""
+        now = self._runtime.clock.monotonic()
+        try:
+            self._keys = key_set(get().decode())
+        except (CannotGet, ConfigError, UnicodeDecodeError) as error:
+            self._due_at = now + self._pause_s
+            self._pause_s = min(self._pause_s * 2, self._timing.backoff_max_s)
+            self._log.warn(
+                "the keys of tokens cannot be fetched; those that are known stay",
+                url=self._url,
+                why=str(error),
+                known=len(self._keys.keys),
+            )
+        else:
+            self._pause_s = self._timing.backoff_s
+            self._due_at = now + self._timing.refresh_s
+
+
+def _raised(found: bytes | CannotGet) -> bytes:
+    if isinstance(found, CannotGet):
+        raise found
+    return found

@@ -1,0 +1,167 @@
+"""Keys of tokens from a URL: fetched, refreshed, and never the reason to let a token in."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+import pytest
+from joserfc import jwt
+from joserfc.jwk import ECKey, KeySet
+
+from moldau.broker.security.mechanism import LoginFailed
+from moldau.broker.security.oauth import TokenCheck, TokenTerms
+from moldau.broker.server.security import _known_location
+from moldau.broker.server.token_keys import KeyTiming, KeyUrl
+from moldau.broker.settings import oauth
+from moldau.config import SettingTable, overrides, rows_in
+from moldau.logging import Loggers
+from moldau.runtime import Runtime
+from moldau.runtime.http_get import check_url
+from tests.runtime.arena import play
+
+pytestmark = pytest.mark.real
+
+FIRST, SECOND = (ECKey.generate_key("P-256", parameters={"kid": each}) for each in ("a", "b"))
+TIMING = KeyTiming(refresh_s=3600, backoff_s=0.05, backoff_max_s=0.1)
+
+
+def published(*keys: ECKey) -> bytes:
+    return json.dumps(KeySet(list(keys)).as_dict(private=False)).encode()
+
+
+class Provider:
+    """What the URL answers now, and how often it was asked."""
+
+    def __init__(self) -> None:
+        self.status = 200
+        self.body = published(FIRST)
+        self.asked = 0
+        self.url = ""
+
+
+@contextmanager
+def provider() -> Iterator[Provider]:
+    found = Provider()
+
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            found.asked += 1
+            self.send_response(found.status)
+            self.end_headers()
+            self.wfile.write(found.body)
+
+        def log_message(self, *_: object) -> None:
+            """Log nothing."""
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        found.url = f"http://127.0.0.1:{server.server_port}/keys"
+        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
+        thread.start()
+        try:
+            yield found
+        finally:
+            server.shutdown()
+            thread.join()
+
+
+def token(key: ECKey, kid: str) -> str:
+    claims = {"iss": "i", "aud": "kafka", "sub": "alice", "exp": 4_000_000_000}
+    return jwt.encode({"alg": "ES256", "kid": kid}, claims, key)
+
+
+def checking(runtime: Runtime, url: str, lines: list[str]) -> Callable[[str], bool]:
+    log = Loggers(runtime.clock, lines.append).get("test")
+    keys = KeyUrl(url, TIMING, runtime, log)
+    check = TokenCheck(TokenTerms("i", ("kafka",)), keys, lambda: runtime.clock.wall_ms() / 1000)
+
+    def admits(text: str) -> bool:
+        try:
+            return check.verify(text).user == "alice"
+        except LoginFailed:
+            return False
+
+    return admits
+
+
+async def until(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():  # noqa: ASYNC110 - what changes is in a thread
+            await asyncio.sleep(0.01)
+
+
+def test_new_keys_are_fetched_for_a_token_that_names_one() -> None:
+    async def main(runtime: Runtime) -> None:
+        with provider() as at:
+            admits = checking(runtime, at.url, [])
+            assert admits(token(FIRST, "a"))
+            assert not admits(token(SECOND, "a")), "another key by the same name"
+            assert at.asked == 1
+            at.body = published(FIRST, SECOND)
+            await until(lambda: admits(token(SECOND, "b")))
+            for number in range(100):
+                assert not admits(token(SECOND, f"nonsense-{number}"))
+            assert at.asked == 2, "nonsense does not make it ask"
+
+    play("asyncio", main)
+
+
+def test_nothing_is_let_in_without_keys_and_failures_keep_the_known_ones() -> None:
+    async def main(runtime: Runtime) -> None:
+        lines: list[str] = []
+        with provider() as at:
+            at.status = 500
+            admits = checking(runtime, at.url, lines)
+            assert not admits(token(FIRST, "a"))
+            await until(lambda: not admits(token(FIRST, "a")) and at.asked >= 3)
+            assert any("it answers 500" in each for each in lines)
+            at.status = 200
+            await until(lambda: admits(token(FIRST, "a")))
+            for at.body in (b"nonsense", b'{"keys": []}', b"x" * (1 << 21)):
+                before = at.asked
+                admits(token(SECOND, f"asks-{before}"))
+                assert admits(token(FIRST, "a")), "the known keys stay"
+
+    play("asyncio", main)
+
+
+@pytest.mark.parametrize(
+    ("url", "is_fetched"),
+    [
+        ("https://idp.example.com/keys", True),
+        ("http://localhost:8080/keys", True),
+        ("http://idp.example.com/keys", False),
+        ("ftp://idp/keys", False),
+        ("https://", False),
+        ("https://host:port/", False),
+    ],
+)
+def test_keys_come_by_https_or_from_this_machine(url: str, is_fetched: bool) -> None:
+    assert (check_url(url) is None) is is_fetched
+
+
+def test_known_providers_have_their_keys_at_known_places() -> None:
+    table = SettingTable(rows_in(vars(oauth)))
+
+    def location(**given: str) -> Any:
+        named: dict[str, str | tuple[str, ...] | None] = {
+            name.replace("_", "."): value for name, value in given.items()
+        }
+        return _known_location(table.resolve(overrides(named)))
+
+    issuer = "https://idp/realms/r"
+    assert location(moldau_oauth_provider="keycloak") is None
+    assert (
+        location(moldau_oauth_provider="Keycloak", sasl_oauthbearer_expected_issuer=issuer)
+        == "https://idp/realms/r/protocol/openid-connect/certs"
+    )
+    issuer = "https://login.microsoftonline.com/tenant/v2.0"
+    assert (
+        location(moldau_oauth_provider="entra", sasl_oauthbearer_expected_issuer=issuer)
+        == "https://login.microsoftonline.com/tenant/discovery/v2.0/keys"
+    )
