@@ -6,7 +6,7 @@ import json
 
 import pytest
 
-from moldau.connect.worker.plugins import resolved
+from moldau.connect.installed.plugins import resolved
 from moldau.pipeline.commandlines import worker_settings
 from moldau.pipeline.connectors import resolved_for_worker, unresolved
 from moldau.pipeline.plan import Facts, plan

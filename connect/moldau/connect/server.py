@@ -14,6 +14,7 @@ from typing import Final
 from starlette.routing import Route
 
 from moldau.client import Admin
+from moldau.connect.config.exactly_once import is_exactly_once
 from moldau.connect.herder.group import GroupMembership
 from moldau.connect.herder.membership import Alone, Membership
 from moldau.connect.herder.operations import Operations
@@ -36,7 +37,6 @@ from moldau.connect.storage.standalone import (
 )
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.settings import client_settings
-from moldau.connect.worker.exactly_once import is_exactly_once
 from moldau.connect.worker.settings import (
     DISTRIBUTED,
     complete,

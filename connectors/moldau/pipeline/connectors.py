@@ -134,8 +134,8 @@ def check_connector(
 
 def check_worker(settings: Mapping[str, str], root: Node) -> list[Problem]:
     """Check the settings of the worker that `run` starts. `root` has their lines."""
+    from moldau.connect.installed.plugins import catalogue
     from moldau.connect.plugins import PluginKind, PluginNotFound
-    from moldau.connect.worker.plugins import catalogue
     from moldau.connect.worker.settings import unknown_settings
 
     def line_of(key: str) -> int:
@@ -168,7 +168,7 @@ def resolved_for_worker(settings: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of a worker with those references resolved that it does not resolve.
 
     It resolves those of converters, for each task, and shows none of them."""
-    from moldau.connect.worker.plugins import resolved
+    from moldau.connect.installed.plugins import resolved
 
     own = {
         name: text
@@ -180,7 +180,7 @@ def resolved_for_worker(settings: Mapping[str, str]) -> dict[str, str]:
 
 def unresolved(config: Mapping[str, str]) -> dict[str, str]:
     """Return the settings whose references cannot be read on this machine: name -> reason."""
-    from moldau.connect.worker.plugins import resolved
+    from moldau.connect.installed.plugins import resolved
 
     found = {}
     for name, text in config.items():

@@ -209,6 +209,6 @@ def _connector(connector: Connector, found: Mapping[str, str] | None) -> PlanSte
 
 def _shown(config: Mapping[str, str]) -> dict[str, str]:
     """Return the config with its passwords masked. The connector says which keys are passwords."""
-    from moldau.connect.worker.secrets import masked
+    from moldau.connect.installed.secrets import masked
 
     return masked(config)

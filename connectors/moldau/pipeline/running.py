@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
-from moldau.connect.worker.plugins import resolved
+from moldau.connect.installed.plugins import resolved
 from moldau.errors import MoldauError
 from moldau.pipeline.cluster import Cluster, Existing
 from moldau.pipeline.commandlines import (

@@ -11,11 +11,11 @@ from moldau.connect.herder.plan import (
     Fence,
     Kind,
     Step,
-    TaskRun,
     fence_due,
 )
 from moldau.connect.storage.configs import ConfigImage
 from moldau.connect.storage.keys import TargetState, TaskId
+from moldau.connect.worker.task_run import TaskRun
 
 A0, A1 = TaskId("a", 0), TaskId("a", 1)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.connect.herder.restarts import RestartHistory, RestartPolicy
+from moldau.connect.worker.restarts import RestartHistory, RestartPolicy
 
 MIDDLE = 0.5
 

@@ -103,7 +103,7 @@ def test_one_plugin_is_loaded_without_the_others(kind: str, name: str, other: st
 def test_the_secrets_of_a_config_load_only_the_plugins_that_it_names() -> None:
     code = (
         "import sys\n"
-        "from moldau.connect.worker.secrets import secret_values\n"
+        "from moldau.connect.installed.secrets import secret_values\n"
         "props = {'connector.class': 'FileStreamSink', 'file': 'f', 'topics': 't'}\n"
         "assert secret_values({**props, 'my.password': 'hush'}) == {'hush'}\n"
         "print([each for each in ('sqlalchemy', 'moldau.connect.converters.avro')\n"

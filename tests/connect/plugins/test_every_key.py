@@ -20,8 +20,8 @@ from moldau.connect.config.infos import ConfigInfos
 from moldau.connect.config.kinds import Kind
 from moldau.connect.config.model import ConfigKey, ConfigModel
 from moldau.connect.herder.operations import validated
+from moldau.connect.installed.plugins import catalogue
 from moldau.connect.plugins import PluginKind
-from moldau.connect.worker.plugins import catalogue
 from moldau.errors import ConfigError
 
 NUMBERS = (Kind.INT, Kind.LONG, Kind.SHORT, Kind.DOUBLE)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.connect.herder.operations import validated
-from moldau.connect.worker.secrets import masked, secret_values, unmasked
+from moldau.connect.installed.secrets import masked, secret_values, unmasked
 
 WORD = "hush-0815"
 SINK = {"name": "a", "connector.class": "JdbcSink", "topics": "t"}

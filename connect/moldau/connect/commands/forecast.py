@@ -13,12 +13,12 @@ from moldau.connect.api import (
     SourceConnector,
 )
 from moldau.connect.errors import ConnectError
+from moldau.connect.installed.plugins import connector_class, resolved
+from moldau.connect.installed.secrets import masked
 from moldau.connect.task.diagnosis import without
 from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.settings import listed, whole
 from moldau.connect.worker.guarantee import guarantee_of
-from moldau.connect.worker.plugins import connector_class, resolved
-from moldau.connect.worker.secrets import masked
 
 
 class _Context(ConnectorContext):

@@ -17,17 +17,17 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.client import Admin, KafkaError, TransactionAdmin
 from moldau.connect.api import SelfWritingSourceTask, SourceConnector
+from moldau.connect.config.exactly_once import is_exactly_once, transactional_id
 from moldau.connect.errors import ConnectError
 from moldau.connect.herder.membership import Membership
 from moldau.connect.herder.plan import fence_due
 from moldau.connect.herder.refusals import BadRequest, NotFound
+from moldau.connect.installed.plugins import connector_class, resolved
 from moldau.connect.storage.configs import SessionKey
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.storage.log import KeyedLog
 from moldau.connect.task.clients import settings_for
 from moldau.connect.task.settings import whole
-from moldau.connect.worker.exactly_once import is_exactly_once, transactional_id
-from moldau.connect.worker.plugins import connector_class, resolved
 from moldau.errors import MoldauError
 from moldau.runtime.interface import Clock
 

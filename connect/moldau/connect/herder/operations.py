@@ -21,6 +21,8 @@ from moldau.connect.herder.refusals import (
 )
 from moldau.connect.herder.shell import Herder
 from moldau.connect.herder.signing import verify
+from moldau.connect.installed.plugins import catalogue, connector_class, resolved
+from moldau.connect.installed.secrets import hidden, masked, secret_values, unmasked
 from moldau.connect.plugins import PluginNotFound, validate
 from moldau.connect.storage.configs import ConnectorEntry, RestartRequest
 from moldau.connect.storage.keys import TargetState, TaskId
@@ -29,9 +31,7 @@ from moldau.connect.task.clients import refused_overrides, wrong_overrides
 from moldau.connect.task.diagnosis import without
 from moldau.connect.transforms.python import allowed_modules
 from moldau.connect.worker.guarantee import guarantee_of
-from moldau.connect.worker.plugins import catalogue, connector_class, resolved
 from moldau.connect.worker.promises import promise_problems, unused_boundaries
-from moldau.connect.worker.secrets import hidden, masked, secret_values, unmasked
 from moldau.errors import ConfigError, MoldauError
 
 Json = dict[str, Any]

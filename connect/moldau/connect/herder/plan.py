@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from moldau.connect.storage.configs import ConfigImage, ConnectorEntry
 from moldau.connect.storage.keys import TargetState, TaskId
+from moldau.connect.worker.task_run import TaskRun
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,22 +23,6 @@ class ConnectorRun:
 
     config: Mapping[str, str]
     target: TargetState
-
-
-@dataclass(frozen=True, slots=True)
-class TaskRun:
-    """A task as it should run, or as it runs."""
-
-    connector_config: Mapping[str, str]
-    config: Mapping[str, str]
-    target: TargetState
-    generation: int = 0
-    """The commit of its task configs, if the start of a newer task fences the older ones."""
-
-    def is_same_work(self, other: TaskRun) -> bool:
-        """Whether both have the same configs. A different target alone needs no restart."""
-        mine = self.connector_config, self.config, self.generation
-        return mine == (other.connector_config, other.config, other.generation)
 
 
 Runs: TypeAlias = "Mapping[str | TaskId, ConnectorRun | TaskRun]"

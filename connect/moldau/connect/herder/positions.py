@@ -14,9 +14,9 @@ from moldau.connect.api import SinkConnector, SourceConnector
 from moldau.connect.errors import ConnectError
 from moldau.connect.herder.operations import Operations
 from moldau.connect.herder.refusals import BadRequest, Refusal
+from moldau.connect.installed.plugins import connector_class, resolved
 from moldau.connect.storage.keys import TargetState
 from moldau.connect.task.settings import beneath, client_settings
-from moldau.connect.worker.plugins import connector_class, resolved
 from moldau.errors.codes import ErrorCode
 
 Json = dict[str, Any]

@@ -21,10 +21,11 @@ from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.herder import plan
 from moldau.connect.herder.fencing import Claim, Fencing
 from moldau.connect.herder.membership import Membership
-from moldau.connect.herder.plan import Assignment, ConnectorRun, Kind, Step, TaskRun
-from moldau.connect.herder.restarts import RestartHistory
-from moldau.connect.herder.signing import DEFAULT_ALGORITHM, KEY_BYTES, is_outdated
-from moldau.connect.storage.configs import RestartRequest, SessionKey
+from moldau.connect.herder.plan import Assignment, ConnectorRun, Kind, Step
+from moldau.connect.herder.signing import KEY_BYTES, is_outdated
+from moldau.connect.installed.plugins import connector_class, resolved
+from moldau.connect.installed.secrets import secret_values
+from moldau.connect.storage.configs import DEFAULT_ALGORITHM, RestartRequest, SessionKey
 from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import State, Status
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
@@ -32,10 +33,10 @@ from moldau.connect.task.diagnosis import trace_of, without
 from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message
 from moldau.connect.task.settings import whole
-from moldau.connect.worker.plugins import connector_class, resolved
-from moldau.connect.worker.secrets import secret_values
+from moldau.connect.worker.restarts import RestartHistory
 from moldau.connect.worker.settings import restart_policy
 from moldau.connect.worker.shell import STARTING, Worker
+from moldau.connect.worker.task_run import TaskRun
 from moldau.errors import MoldauError
 from moldau.logging import Level, Loggers
 from moldau.logging.level import ROOT

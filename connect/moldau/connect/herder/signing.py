@@ -12,11 +12,10 @@ import hmac
 from typing import Final
 
 from moldau.connect.herder.refusals import BadRequest, Forbidden
-from moldau.connect.storage.configs import SessionKey
+from moldau.connect.storage.configs import DEFAULT_ALGORITHM, SessionKey
 
 SIGNATURE: Final = "X-Connect-Authorization"
 ALGORITHM: Final = "X-Connect-Request-Signature-Algorithm"
-DEFAULT_ALGORITHM: Final = "HmacSHA256"
 KEY_BYTES: Final = 32
 
 _DIGESTS: Final = {

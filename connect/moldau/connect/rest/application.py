@@ -25,12 +25,12 @@ from moldau.connect.herder.operations import Operations
 from moldau.connect.herder.positions import Positions
 from moldau.connect.herder.refusals import BadRequest, NotFound, NotLeader, Rebalancing, Refusal
 from moldau.connect.herder.signing import ALGORITHM, SIGNATURE
+from moldau.connect.installed.plugins import catalogue
 from moldau.connect.plugins import PluginKind
 from moldau.connect.rest.bodies import config_of, create_request, flag, named, parse
 from moldau.connect.rest.forwarding import Forwarding
 from moldau.connect.storage.keys import TargetState
 from moldau.connect.task.settings import listed
-from moldau.connect.worker.plugins import catalogue
 from moldau.errors import MoldauError
 
 Endpoint = Callable[[Request], Coroutine[Any, Any, Response]]

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 from moldau.connect.storage.keys import (
     ConfigKey,
@@ -23,6 +24,8 @@ from moldau.connect.storage.keys import (
 )
 
 Config = Mapping[str, str]
+DEFAULT_ALGORITHM: Final = "HmacSHA256"
+"""How workers sign requests to each other, with the session key."""
 
 
 @dataclass(slots=True)

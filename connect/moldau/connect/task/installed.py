@@ -5,6 +5,6 @@ This reads the metadata of all packages, which would cost every task a tenth of 
 
 from __future__ import annotations
 
-from moldau.connect.worker.plugins import catalogue
+from moldau.connect.installed.plugins import catalogue
 
 catalogue()

@@ -26,11 +26,11 @@ _COLLECT_AFTER: Final = 20_000
 
 def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
     """Return the runner for the kind of the task: sink, source, self-reading or self-writing."""
+    from moldau.connect.installed.plugins import connector_class
     from moldau.connect.task.self_reading import SelfReadingRunner
     from moldau.connect.task.self_writing import SelfWritingRunner
     from moldau.connect.task.sink import SinkRunner
     from moldau.connect.task.source import SourceRunner
-    from moldau.connect.worker.plugins import connector_class
 
     kind = connector_class(spec.connector_config)
     connector = kind()

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from moldau.connect.api import Connector, Task
+from moldau.connect.installed.plugins import catalogue, connector_class, resolved
+from moldau.connect.installed.secrets import secret_values
 from moldau.connect.plugins import (
     Catalogue,
     new_converter,
@@ -19,8 +21,6 @@ from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.settings import ErrorSettings, beneath
 from moldau.connect.task.tolerance import Reporter, Tolerance, Waits
 from moldau.connect.transforms.python import allowed_modules
-from moldau.connect.worker.plugins import catalogue, connector_class, resolved
-from moldau.connect.worker.secrets import secret_values
 
 STRING_CONVERTER = "org.apache.kafka.connect.storage.StringConverter"
 JSON_CONVERTER = "org.apache.kafka.connect.json.JsonConverter"

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from moldau.connect.api import SelfReading, SelfReadingSinkTask
 from moldau.connect.errors import ConnectError
+from moldau.connect.installed.plugins import connector_class, resolved
+from moldau.connect.installed.secrets import secret_values
 from moldau.connect.task.clients import settings_for
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import Config, ErrorSettings
 from moldau.connect.task.subscription import subscription_of
 from moldau.connect.task.topic_creation import ensure_dead_letter_topic
-from moldau.connect.worker.plugins import connector_class, resolved
-from moldau.connect.worker.secrets import secret_values
 
 
 class SelfReadingRunner(TaskRunner):

@@ -11,12 +11,12 @@ from typing import Any
 
 from moldau.connect.api import SelfWriting, SelfWritingSourceTask
 from moldau.connect.errors import ConnectError
+from moldau.connect.installed.plugins import connector_class, resolved
+from moldau.connect.installed.secrets import secret_values
 from moldau.connect.task.clients import settings_for
 from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.topic_creation import TopicCreation
-from moldau.connect.worker.plugins import connector_class, resolved
-from moldau.connect.worker.secrets import secret_values
 
 Reached = tuple[Mapping[str, Any], Mapping[str, Any]]
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.client.sync import Producer
 from moldau.connect.api import OffsetStorageReader, SourceRecord, SourceTask, SourceTaskContext
 from moldau.connect.api.task import TransactionContext
+from moldau.connect.config.exactly_once import is_exactly_once
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.parts import Parts, make_parts
@@ -29,7 +30,6 @@ from moldau.connect.task.submitted import Offsets, Submitted, SubmittedRecords, 
 from moldau.connect.task.tolerance import Failure, Skipped, Stage
 from moldau.connect.task.topic_creation import TopicCreation
 from moldau.connect.task.transactions import TaskTransactions, boundaries_of
-from moldau.connect.worker.exactly_once import is_exactly_once
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

@@ -13,13 +13,13 @@ from typing import Any, Final, Protocol
 
 from moldau.client.sync import Producer
 from moldau.connect.api.task import TransactionContext
+from moldau.connect.config.exactly_once import transactional_id
 from moldau.connect.errors import ConnectError
 from moldau.connect.storage.keys import canonical, dump
 from moldau.connect.task.boundaries import Boundaries, Boundary, Ready
 from moldau.connect.task.link import Link
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.settings import whole
-from moldau.connect.worker.exactly_once import transactional_id
 from moldau.errors.codes import KafkaError
 
 TIMEOUT_MS: Final = 60_000

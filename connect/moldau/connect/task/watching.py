@@ -10,13 +10,13 @@ import orjson
 from moldau.client import TimestampType
 from moldau.connect.api import SinkRecord, Struct
 from moldau.connect.errors import ConnectError
+from moldau.connect.installed.plugins import catalogue, resolved
 from moldau.connect.plugins import transformation_stages
 from moldau.connect.task.chain import Chain
 from moldau.connect.task.parts import converters
 from moldau.connect.task.settings import ErrorSettings
 from moldau.connect.task.tolerance import Tolerance, told
 from moldau.connect.transforms.python import allowed_modules
-from moldau.connect.worker.plugins import catalogue, resolved
 
 
 class _NoWaiting:

@@ -14,10 +14,10 @@ from typing import Final
 
 from moldau.client import Admin
 from moldau.connect.api import SinkConnector
+from moldau.connect.installed.plugins import connector_class, resolved
 from moldau.connect.task.clients import settings_for
 from moldau.connect.task.membership import Membership, StopFor
 from moldau.connect.task.messages import TaskSpec
-from moldau.connect.worker.plugins import connector_class, resolved
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
 

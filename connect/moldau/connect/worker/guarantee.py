@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.connect.api import ExactlyOnceSupport, SourceConnector
-from moldau.connect.worker.exactly_once import is_exactly_once
-from moldau.connect.worker.plugins import connector_class
+from moldau.connect.config.exactly_once import is_exactly_once
+from moldau.connect.installed.plugins import connector_class
 from moldau.errors import MoldauError
 
 AT_LEAST_ONCE: Final = "at-least-once"

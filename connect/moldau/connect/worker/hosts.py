@@ -28,6 +28,7 @@ from functools import partial
 from itertools import count
 from typing import Final
 
+from moldau.connect.installed.plugins import connector_class
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.storage.statuses import State
 from moldau.connect.task.link import Link
@@ -36,7 +37,6 @@ from moldau.connect.task.messages import Message, TaskSpec, dump, parse
 from moldau.connect.task.settings import whole
 from moldau.connect.worker.host_process import HostProcess
 from moldau.connect.worker.placement import Isolation, Placement, hosts_max
-from moldau.connect.worker.plugins import connector_class
 from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime

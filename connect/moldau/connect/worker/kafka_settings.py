@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.connect.config.model import Problem
-from moldau.connect.herder.signing import DEFAULT_ALGORITHM
+from moldau.connect.storage.configs import DEFAULT_ALGORITHM
 from moldau.connect.task.settings import SHARED_BY_CLIENTS, Config, listed
 from moldau.errors import ConfigError
 from moldau.link.security_settings import SECURITY_ROWS, WITHOUT_EFFECT

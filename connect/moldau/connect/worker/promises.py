@@ -6,10 +6,10 @@ from collections.abc import Iterator, Mapping
 from typing import Final
 
 from moldau.connect.api import SourceConnector
+from moldau.connect.config.exactly_once import SUPPORT, is_exactly_once
 from moldau.connect.config.model import Problem
-from moldau.connect.worker.exactly_once import SUPPORT, is_exactly_once
+from moldau.connect.installed.plugins import connector_class
 from moldau.connect.worker.guarantee import EXACTLY_ONCE, guarantee_of, supports_exactly_once
-from moldau.connect.worker.plugins import connector_class
 from moldau.errors import MoldauError
 
 _REQUIRED: Final = "exactly.once.support"

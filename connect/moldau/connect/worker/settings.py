@@ -11,17 +11,16 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from moldau.connect.config.model import Problem
-from moldau.connect.config.warnings import unknown_keys
-from moldau.connect.herder.restarts import RestartPolicy
-from moldau.connect.storage.shell import TopicSpec
-from moldau.connect.task.settings import Config, truth, whole
-from moldau.connect.worker.exactly_once import (
+from moldau.connect.config.exactly_once import (
     is_exactly_once,
     is_leader_transactional,
     leader_id,
     support_of,
 )
+from moldau.connect.config.model import Problem
+from moldau.connect.config.warnings import unknown_keys
+from moldau.connect.storage.shell import TopicSpec
+from moldau.connect.task.settings import Config, truth, whole
 from moldau.connect.worker.kafka_settings import (
     BUILT,
     IGNORED,
@@ -32,6 +31,7 @@ from moldau.connect.worker.kafka_settings import (
     ignored_settings,
 )
 from moldau.connect.worker.placement import ISOLATIONS
+from moldau.connect.worker.restarts import RestartPolicy
 from moldau.errors import ConfigError
 
 DEFAULTS: Final[Mapping[str, str]] = {

@@ -15,8 +15,7 @@ from typing import Any, Final, Protocol
 
 from moldau.connect.api import Connector, SinkConnector
 from moldau.connect.errors import ConnectError
-from moldau.connect.herder.plan import TaskRun
-from moldau.connect.herder.restarts import MOVED
+from moldau.connect.installed.plugins import connector_class, resolved_for_a_time
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.storage.statuses import State
 from moldau.connect.task.membership import StopFor
@@ -25,7 +24,8 @@ from moldau.connect.task.settings import whole
 from moldau.connect.worker.connector import ConnectorThread, Context
 from moldau.connect.worker.eviction import evict
 from moldau.connect.worker.hosts import Hosts, TaskConnection, cannot_start
-from moldau.connect.worker.plugins import connector_class, resolved_for_a_time
+from moldau.connect.worker.restarts import MOVED
+from moldau.connect.worker.task_run import TaskRun
 from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime

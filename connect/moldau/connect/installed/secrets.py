@@ -19,9 +19,9 @@ from urllib.parse import unquote, unquote_plus
 from moldau.connect.api import Connector
 from moldau.connect.config.kinds import HIDDEN, Kind
 from moldau.connect.config.model import ConfigModel, Problem
+from moldau.connect.installed.plugins import catalogue, connector_class
 from moldau.connect.plugins import PluginKind, PluginNotFound
 from moldau.connect.plugins.stages import aliases
-from moldau.connect.worker.plugins import catalogue, connector_class
 from moldau.errors import MoldauError
 
 _WORD: Final = r"(?:password|passwd|pwd|secret|token)"

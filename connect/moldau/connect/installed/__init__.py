@@ -1,0 +1,1 @@
+"""What a connector's config means on this machine: the plugins it names, and its secrets."""
