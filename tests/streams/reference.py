@@ -13,6 +13,7 @@ import moldau.streams
 from moldau.streams import (
     AsyncQuery,
     Codec,
+    Column,
     Context,
     Grouped,
     Query,
@@ -45,7 +46,7 @@ This page is made of the docstrings; `python -m tests.streams.reference` makes i
 
 _CLASSES: Final = (
     Streams, Stream, Grouped, Cogrouped, Table, GroupedTable, StateStore, Context, Driver, Query,
-    AsyncQuery, Record, Row, Windowed, Codec,
+    AsyncQuery, Record, Row, Windowed, Codec, Column,
 )  # fmt: skip
 _OPTIONS: Final = {
     "SourceOptions": SourceOptions,

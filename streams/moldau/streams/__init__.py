@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from moldau.streams.dsl.suppression import until_close, until_time
     from moldau.streams.dsl.table import Table
     from moldau.streams.engine.operators.process import Context, Record
+    from moldau.streams.expressions.column import Column, coalesce, col, concat, count, lit, when
     from moldau.streams.plan.joins import within
     from moldau.streams.plan.policies import dead_letter, retry
     from moldau.streams.problems import RecordFailed, StreamsError, TopologyError
@@ -34,6 +35,7 @@ _MODULES = {
     "dsl.suppression": "until_close until_time",
     "dsl.table": "Table",
     "engine.operators.process": "Context Record",
+    "expressions.column": "Column coalesce col concat count lit when",
     "plan.joins": "within",
     "plan.policies": "dead_letter retry",
     "problems": "RecordFailed StreamsError TopologyError",
@@ -49,6 +51,7 @@ __all__ = [
     "AsyncQuery",
     "BadQuery",
     "Codec",
+    "Column",
     "Context",
     "Grouped",
     "NotHere",
@@ -65,9 +68,14 @@ __all__ = [
     "Table",
     "TopologyError",
     "Windowed",
+    "coalesce",
+    "col",
+    "concat",
+    "count",
     "count_window",
     "dead_letter",
     "hopping",
+    "lit",
     "retry",
     "session",
     "sliding",
@@ -75,6 +83,7 @@ __all__ = [
     "unlimited",
     "until_close",
     "until_time",
+    "when",
     "within",
 ]
 

@@ -6,14 +6,17 @@ from collections.abc import Callable
 from typing import Any, Generic, Literal, TypeVar, Unpack
 
 from moldau.streams.dsl import foldings
+from moldau.streams.dsl.aggregates import Aggregation
 from moldau.streams.dsl.calls import call_of
 from moldau.streams.dsl.cogrouped import Cogrouped
 from moldau.streams.dsl.inference import result_type
 from moldau.streams.dsl.node import Node
 from moldau.streams.dsl.options import TableOptions, check_options, emit_of, store_of
+from moldau.streams.dsl.selections import aggregates, expression_call
 from moldau.streams.dsl.table import Table
 from moldau.streams.dsl.windowing import Windowing, windowed_operation
 from moldau.streams.durations import Duration, milliseconds
+from moldau.streams.expressions.column import Column
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call, Folding
 from moldau.streams.plan.graph import Graph
@@ -29,7 +32,8 @@ V = TypeVar("V")
 R = TypeVar("R")
 
 # Selects what to sum, compare or collect: a function of the value, or of key and value.
-Selector = Callable[..., R]
+Selector = Callable[..., R] | Column
+Emits = Literal["commit", "every", "close"]
 
 
 class Grouped(Node, Generic[K, V]):
@@ -178,12 +182,26 @@ class Grouped(Node, Generic[K, V]):
         folding = foldings.aggregate(initial, add, None, merge)
         return self._folded(folding, kind, name, options)
 
+    def agg(
+        self, *, name: str | None = None, emit: Emits | None = None, **columns: Any
+    ) -> Table[K, Any]:
+        """Compute aggregates of expressions: total=col("amount").sum(), n=count(). The result is a
+        record of them. `name` is that of the store, `emit` as for other aggregations."""
+        record = self._step.value_type
+        aggregation = Aggregation(aggregates(columns, record), record)
+        options = TableOptions() if emit is None else TableOptions(emit=emit)
+        table = self._folded(aggregation.folding(), aggregation.state, name, options)
+        return table._typed(aggregation.row)
+
     def _selected(self, of: Selector[Any] | None, operator: str) -> tuple[Call | None, Any]:
         """Return the selector as a call, and the type of what it selects."""
         step = self._step
         if of is None:
             return None, step.value_type
-        call = call_of(of, operator)
+        if isinstance(of, Column):
+            call = expression_call(of, step.value_type, operator)
+        else:
+            call = call_of(of, operator)
         return call, result_type(call, step.key_type, step.value_type)
 
     def _folded(

@@ -37,6 +37,8 @@ _QUIET = {"RESUME", "CACHE", "NOP", "RETURN_VALUE", "COPY_FREE_VARS", "PRECALL"}
 def result_type(call: Call, key_type: Any, value_type: Any) -> Any:
     """Return the type that `call` returns for a record with these types of key and value."""
     function = call.function
+    if call.expression is not None:
+        return call.expression.result
     if isinstance(function, type):
         return function
     if (known := _known(function)) is not None:

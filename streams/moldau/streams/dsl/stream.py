@@ -18,10 +18,17 @@ from moldau.streams.dsl.options import (
     emit_of,
     store_of,
 )
+from moldau.streams.dsl.selections import (
+    addition,
+    expression_call,
+    result_record,
+    selection,
+)
 from moldau.streams.dsl.stores import StateStore, readable_tables
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration
 from moldau.streams.engine.operators.process import Context
+from moldau.streams.expressions.column import Column
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call, name_of
 from moldau.streams.plan.joins import JoinKind, JoinWindows
@@ -66,15 +73,31 @@ class Stream(Node, Generic[K, V]):
             ),
         )
 
+    def select(self, *names: Any, on_error: ErrorPolicy = None, **columns: Any) -> Stream[K, Any]:
+        """Make records of these fields: names of fields that stay, and name=expression."""
+        operation = selection(self._step.value_type, names, columns)
+        return self._selected("select", operation, on_error)
+
+    def with_columns(self, *, on_error: ErrorPolicy = None, **columns: Any) -> Stream[K, Any]:
+        """Add fields to each record, or replace them: name=expression over the record before."""
+        operation = addition(self._step.value_type, columns)
+        return self._selected("with_columns", operation, on_error)
+
+    def _selected(self, what: str, operation: op.Select, on_error: ErrorPolicy) -> Stream[K, Any]:
+        name = f"{what}({', '.join(name for name, _ in operation.columns):.60})"
+        kind = result_record(operation)
+        step = self._added(name, operation, value=kind, on_error=on_error)
+        return Stream(self._graph, step)
+
     def map_values(
         self,
-        function: Mapper[V, V2, K],
+        function: Mapper[V, V2, K] | Column,
         *,
         type: Any = None,
         on_error: ErrorPolicy = None,
     ) -> Stream[K, V2]:
         """Map each value to another; the key stays."""
-        call = call_of(function, "map_values", awaits=True)
+        call = self._call(function, "map_values")
         kind = self._result(call) if type is None else type
         name = f"map_values({call})"
         return Stream(
@@ -147,20 +170,20 @@ class Stream(Node, Generic[K, V]):
         )
 
     def filter(
-        self, predicate: Mapper[V, object, K], *, on_error: ErrorPolicy = None
+        self, predicate: Mapper[V, object, K] | Column, *, on_error: ErrorPolicy = None
     ) -> Stream[K, V]:
         """Keep the records for which the predicate holds."""
-        call = call_of(predicate, "filter", awaits=True)
+        call = self._call(predicate, "filter")
         step = self._added(
             f"filter({call})", stateless("filter", call, op.Filter(call)), on_error=on_error
         )
         return Stream(self._graph, step)
 
     def filter_not(
-        self, predicate: Mapper[V, object, K], *, on_error: ErrorPolicy = None
+        self, predicate: Mapper[V, object, K] | Column, *, on_error: ErrorPolicy = None
     ) -> Stream[K, V]:
         """Keep the records for which the predicate does not hold."""
-        call = call_of(predicate, "filter_not", awaits=True)
+        call = self._call(predicate, "filter_not")
         operation = stateless("filter_not", call, op.Filter(call, is_negated=True))
         return Stream(self._graph, self._added(f"filter_not({call})", operation, on_error=on_error))
 
@@ -173,11 +196,11 @@ class Stream(Node, Generic[K, V]):
         return Stream(self._graph, step)
 
     def branch(
-        self, *predicates: Mapper[V, object, K], on_error: ErrorPolicy = None
+        self, *predicates: Mapper[V, object, K] | Column, on_error: ErrorPolicy = None
     ) -> list[Stream[K, V]]:
         """Send each record to the stream of the first predicate that holds. The last stream has the
         rest."""
-        calls = tuple(call_of(each, "branch") for each in predicates)
+        calls = tuple(self._call(each, "branch", awaits=False) for each in predicates)
         if not calls:
             raise TopologyError("branch: give at least one predicate")
         step = self._added("branch", op.Branch(calls), on_error=on_error)
@@ -203,10 +226,10 @@ class Stream(Node, Generic[K, V]):
         return Stream(self._graph, self._graph.add(merged))
 
     def select_key(
-        self, function: Mapper[V, K2, K], *, type: Any = None, on_error: ErrorPolicy = None
+        self, function: Mapper[V, K2, K] | Column, *, type: Any = None, on_error: ErrorPolicy = None
     ) -> Stream[K2, V]:
         """Give each record another key. Later state is in the partition of the new key."""
-        call = call_of(function, "select_key", awaits=True)
+        call = self._call(function, "select_key")
         kind = self._result(call) if type is None else type
         name = f"select_key({call})"
         return Stream(
@@ -267,7 +290,7 @@ class Stream(Node, Generic[K, V]):
         return Stream(self._graph, self._graph.add(step))
 
     def group_by(
-        self, function: Mapper[V, K2, K], *, type: Any = None, on_error: ErrorPolicy = None
+        self, function: Mapper[V, K2, K] | Column, *, type: Any = None, on_error: ErrorPolicy = None
     ) -> Grouped[K2, V]:
         """Group the records by a new key."""
         return self.select_key(function, type=type, on_error=on_error).group_by_key()
@@ -388,6 +411,12 @@ class Stream(Node, Generic[K, V]):
         operation = op.ToTable(store, emit_of(self._graph, options, "to_table"))
         added = parent._added(claimed, operation, is_table=True, on_error=options.get("on_error"))
         return Table(self._graph, added)
+
+    def _call(self, function: Any, operator: str, *, awaits: bool = True) -> Call:
+        """Return the call of a user's function, or of an expression over the values."""
+        if isinstance(function, Column):
+            return expression_call(function, self._step.value_type, operator)
+        return call_of(function, operator, awaits=awaits)
 
     def _result(self, call: Call) -> Any:
         return result_type(call, self._step.key_type, self._step.value_type)

@@ -13,9 +13,13 @@ from typing import Any, Protocol
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.operators.versioned import AsOf
 from moldau.streams.engine.part import Getter, IsNewest
-from moldau.streams.engine.scope import Scope
+from moldau.streams.engine.scope import Fields, Scope
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import Writer
+from moldau.streams.expressions.kinds import without_none
+from moldau.streams.expressions.python import Coder, Source
+from moldau.streams.expressions.tree import Apply, Field
+from moldau.streams.expressions.typed import Typed
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call, Folding
 from moldau.streams.plan.steps import Step
@@ -66,9 +70,19 @@ Template = Callable[[Weaver, Writer, Step, Scope], None]
 
 
 def call(writer: Writer, function: Call, scope: Scope, *, hint: str = "f") -> str:
-    """Return the expression that calls a user's function on the record."""
+    """Return the source that calls a user's function on the record, or of its expression."""
+    if function.expression is not None:
+        return coder(writer, function.record, scope).value(function.expression)
     name = writer.bind(function.function, hint)
     return f"{name}({scope.key}, {scope.value})" if function.takes_key else f"{name}({scope.value})"
+
+
+def coder(writer: Writer, record: Any, scope: Scope) -> Coder:
+    """Return what writes the source of expressions over the value."""
+    known = scope.fields
+    names = {} if known is None else known.names
+    source = Source(scope.value, without_none(record)[0], known is not None, names)
+    return Coder(source, writer.bind, writer.variable)
 
 
 def map_values(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
@@ -94,9 +108,110 @@ def select_key(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
 
 def keep(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
     assert isinstance(step.operation, op.Filter)
+    if step.operation.call.expression is not None:
+        _keep_where(weave, writer, step, scope)
+        return
     negation = "not " if step.operation.is_negated else ""
     with writer.block(f"if {negation}{call(writer, step.operation.call, scope)}"):
         weave.emit_children(writer, step, scope)
+
+
+def _keep_where(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    """Keep where an expression is true, or false if negated: null is neither."""
+    assert isinstance(step.operation, op.Filter)
+    function = step.operation.call
+    wanted = function.expression
+    assert wanted is not None
+    if step.operation.is_negated:
+        negated = Apply("not", (wanted.node,))
+        wanted = Typed(negated, bool, wanted.is_nullable, (wanted,))
+
+    def kept(scope: Scope) -> None:
+        test = coder(writer, function.record, scope).condition(wanted)
+        with writer.block(f"if {test}"):
+            weave.emit_children(writer, step, scope)
+
+    if _may_keep_null(step.operation):
+        _if_present(writer, scope, kept, kept)
+    else:
+        _if_present(writer, scope, kept, None)
+
+
+def _may_keep_null(operation: op.Filter) -> bool:
+    """Whether a null value passes an expression: `is_null` is true for its fields."""
+    try:
+        found = operation.call.function(None)
+    except (TypeError, ValueError, ArithmeticError):
+        return True
+    return found is (not operation.is_negated)
+
+
+def _if_present(
+    writer: Writer,
+    scope: Scope,
+    present: Callable[[Scope], None],
+    absent: Callable[[Scope], None] | None,
+) -> None:
+    """Write code for a value that is not null, and for one that is, if it may be."""
+    if scope.fields is not None:
+        present(scope)
+        return
+    if scope.value == "None":
+        if absent is not None:
+            absent(scope)
+        return
+    with writer.block(f"if {scope.value} is not None"):
+        present(scope.known(Fields()))
+    if absent is not None:
+        with writer.block("else"):
+            absent(scope.changed(value="None"))
+
+
+def select(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
+    operation = step.operation
+    assert isinstance(operation, op.Select)
+
+    def absent(scope: Scope) -> None:
+        weave.emit_children(writer, step, scope)
+
+    def present(scope: Scope) -> None:
+        source = coder(writer, operation.record, scope)
+        names = {}
+        for name, typed in operation.columns:
+            names[name] = source.value(typed)
+            if not isinstance(typed.node, Field):
+                field = writer.variable("field")
+                writer.line(f"{field} = {names[name]}")
+                names[name] = field
+        if operation.make is not dict:
+            make = _made(writer, operation.make, names)
+            weave.emit_children(writer, step, scope.changed(value="").known(Fields(names, make)))
+            return
+        value = writer.variable("value")
+        parts = ", ".join(f"{name!r}: {text}" for name, text in names.items())
+        writer.line(f"{value} = {{**{scope.value}, {parts}}}")
+        weave.emit_children(writer, step, scope.changed(value=value).known(Fields()))
+
+    _if_present(writer, scope, present, absent)
+
+
+def _made(writer: Writer, record: Any, names: dict[str, str]) -> str:
+    """Return the source that makes a record of these fields."""
+    if getattr(record, "__match_args__", None) == tuple(names):
+        arguments = ", ".join(names.values())
+    else:
+        arguments = ", ".join(f"{name}={text}" for name, text in names.items())
+    return f"{writer.bind(record, 'Row')}({arguments})"
+
+
+def takes_fields(step: Step) -> bool:
+    """Whether a step needs only the fields of a value, not the value itself."""
+    operation = step.operation
+    if isinstance(operation, op.Select):
+        return operation.make is not dict
+    if isinstance(operation, op.Filter | op.MapValues):
+        return operation.call.expression is not None
+    return False
 
 
 def flat_map(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
@@ -172,7 +287,8 @@ def _write_out(weave: Weaver, writer: Writer, operation: op.Sink, scope: Scope) 
     data = writer.variable("data")
     name = writer.variable("name")
     writer.line(f"{name} = {encoded(writer, operation.key, scope.key)}")
-    writer.line(f"{data} = {encoded(writer, operation.value, scope.value)}")
+    value = encoded(writer, operation.value, scope.value)
+    writer.line(f"{data} = {value if scope.fields is None else value.partition(' else ')[2]}")
     partition = None
     if operation.partitioner is not None:
         partition = writer.variable("partition")
@@ -470,6 +586,7 @@ TEMPLATES: dict[type[op.Operation], Template] = {
     op.MapPairs: map_pairs,
     op.SelectKey: select_key,
     op.Filter: keep,
+    op.Select: select,
     op.FlatMap: flat_map,
     op.Peek: peek,
     op.Branch: branch,

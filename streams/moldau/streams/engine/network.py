@@ -24,7 +24,7 @@ from moldau.streams.engine.operators.deferred import DeferredPart
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable, in_order
 from moldau.streams.engine.part import Getter, IsNewest, Part
 from moldau.streams.engine.parts import Store, make_part, make_store
-from moldau.streams.engine.scope import STREAM, TABLE, Scope
+from moldau.streams.engine.scope import STREAM, TABLE, Fields, Scope
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import DEPTH_MAX, Writer, operator_of
 from moldau.streams.plan import operations as op
@@ -204,9 +204,23 @@ class Network:
             writer.line(f"{flight}.end({name})")
 
     def _emit_all(self, writer: Writer, step: Step, scope: Scope) -> None:
-        for child in self._children[step.name]:
-            if not isinstance(child.operation, op.Late | op.Arm):
-                self._emit(writer, step, child, scope)
+        followers = [
+            child
+            for child in self._children[step.name]
+            if not isinstance(child.operation, op.Late | op.Arm)
+        ]
+        make = None if scope.fields is None else scope.fields.make
+        if make and not all(self._takes_fields(writer, child) for child in followers):
+            value = writer.variable("value")
+            writer.line(f"{value} = {make}")
+            scope = scope.changed(value=value).known(Fields())
+        for child in followers:
+            self._emit(writer, step, child, scope)
+
+    def _takes_fields(self, writer: Writer, child: Step) -> bool:
+        """Whether a step takes the fields of a value that is not made yet."""
+        is_inline = len(child.parents) == 1 and writer.depth < DEPTH_MAX
+        return is_inline and fuse.takes_fields(child)
 
     def emit_late(self, writer: Writer, step: Step, scope: Scope) -> None:
         for child in self._children[step.name]:

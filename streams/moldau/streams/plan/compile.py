@@ -22,6 +22,7 @@ _STATELESS = (
     op.MapValues,
     op.SelectKey,
     op.Filter,
+    op.Select,
     op.FlatMap,
     op.Peek,
     op.AsyncStep,

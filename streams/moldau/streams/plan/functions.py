@@ -7,13 +7,20 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from moldau.streams.expressions.typed import Typed
+
 
 @dataclass(frozen=True, slots=True)
 class Call:
-    """A user's function, called as function(value), or as function(key, value) if `takes_key`."""
+    """A user's function, called as function(value), or as function(key, value) if `takes_key`.
+
+    A function made from an expression has it in `expression`, and the type of values in `record`.
+    """
 
     function: Callable[..., Any]
     takes_key: bool = False
+    expression: Typed | None = None
+    record: Any = None
 
     @property
     def is_async(self) -> bool:
@@ -22,7 +29,7 @@ class Call:
         )
 
     def __str__(self) -> str:
-        return name_of(self.function)
+        return name_of(self.function) if self.expression is None else f"{self.expression!s:.60}"
 
 
 def name_of(function: Any) -> str:

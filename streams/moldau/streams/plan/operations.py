@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import Any, ClassVar
 
+from moldau.streams.expressions.typed import Typed
 from moldau.streams.plan.functions import Call, Folding
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.state.spec import StoreSpec
@@ -63,6 +64,17 @@ class Filter(Operation):
     call: Call
     is_negated: bool = False
     kind: ClassVar[str] = "filter"
+
+
+@dataclass(frozen=True, slots=True)
+class Select(Operation):
+    """Make a record of the type `make` from expressions over the values, which are of the type
+    `record`. If it is dict, the expressions are put into a copy of the value. Null stays null."""
+
+    columns: tuple[tuple[str, Typed], ...]
+    record: Any
+    make: Any
+    kind: ClassVar[str] = "select"
 
 
 @dataclass(frozen=True, slots=True)

@@ -88,6 +88,11 @@ def describe(step: Step) -> str:
         parts.append(f"of {', '.join(topics)}")
     if isinstance(operation, op.Sink):
         parts.append(f"to {operation.topic or 'a topic for each record'}")
+    if isinstance(operation, op.Select):
+        columns = operation.columns
+        made = [f"{name}={typed}" for name, typed in columns if str(typed) != name]
+        parts.append(f"of {', '.join(name for name, _ in columns)}")
+        parts += [f"where {', '.join(made)}"] if made else []
     windows = getattr(operation, "windows", None)
     if windows is not None:
         parts.append(f"in windows ({windows})")

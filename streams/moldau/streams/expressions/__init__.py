@@ -1,0 +1,1 @@
+"""Expressions over the fields of records: plain data, checked against the records' type."""
