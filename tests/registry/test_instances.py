@@ -117,6 +117,7 @@ def process(bootstrap: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
             started.stdout.close()
 
 
+@pytest.mark.deep  # it waits for the killed one's session to end
 def test_a_killed_leader_loses_nothing_and_no_id_is_given_twice(
     moldau_broker: SyncEmbeddedBroker,
 ) -> None:

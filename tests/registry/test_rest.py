@@ -319,3 +319,18 @@ def test_a_subject_may_have_slashes_and_an_alias() -> None:
         assert (await rest.get("/subjects/old/versions/1"))["subject"] == "shop/order.proto"
 
     on_registry(check)
+
+
+def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
+    async def check(rest: Answers, _: Memory) -> None:
+        for kind, part, end in (
+            ("AVRO", '{"type":"array","items":', '"int"'),
+            ("JSON", '{"items":', "true"),
+        ):
+            for depth in (300, 450, 900, 100_000):
+                body = {"schema": part * depth + end + "}" * depth, "schemaType": kind}
+                for _ in range(2):
+                    status, _ = await rest.ask("POST", f"/subjects/deep-{kind}/versions", body)
+                    assert status in (200, 409, 422)
+
+    on_registry(check)

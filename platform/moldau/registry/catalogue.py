@@ -50,8 +50,11 @@ class Catalogue:
 
         try:
             made = parse(schema, resolve)
+            assert made.canonical  # printed here, where it may be too deep
         except InvalidSchema as error:
             raise invalid_schema(schema.type, str(error)) from None
+        except RecursionError:
+            raise invalid_schema(schema.type, "it is nested too deeply") from None
         if not schema.references or all(each.version > 0 for each in schema.references):
             self._parsed[key] = made
             if len(self._parsed) > _KEPT:
@@ -75,7 +78,10 @@ class Catalogue:
             return []
         made = self.parsed(schema, subject)
         for version in older:
-            found = self._compare(made, schema, version, kind)
+            try:
+                found = self._compare(made, schema, version, kind)
+            except RecursionError:
+                raise invalid_schema(schema.type, "it is nested too deeply") from None
             if found:
                 more = [
                     f"{{oldSchemaVersion: {version.version}}}",

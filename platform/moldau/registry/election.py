@@ -65,7 +65,7 @@ class Election:
             try:
                 await self._member.wait()
                 return
-            except MoldauError as error:
+            except (MoldauError, TimeoutError) as error:
                 self._log.error("out of the group of registries, joining again", error=str(error))
             await asyncio.sleep(_REJOIN_S)
             await self._member.rejoin("the membership had ended")

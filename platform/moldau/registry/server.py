@@ -75,7 +75,8 @@ class SchemaRegistryServer:
                 records=self.store.unreadable,
             )
         group = self._options.group
-        self._writer = Writer(self._log, self.url, f"{group}-{self._options.topic}", self._logger)
+        writes_as = f"{GROUP}-{self._options.topic}"  # of all groups, so that none writes beside
+        self._writer = Writer(self._log, self.url, writes_as, self._logger)
         self._writer.on_fenced = self._elect_again
         self._election = Election(
             self._runtime, self._settings, group, address, self._writer.follow, self._logger

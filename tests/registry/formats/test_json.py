@@ -184,3 +184,14 @@ def test_the_order_of_keys_stays_unless_it_is_normalized() -> None:
     one, other = '{"type": "string", "title": "t"}', '{"title":"t","type":"string"}'
     assert parsed(one).canonical == '{"type":"string","title":"t"}'
     assert parsed(one).normalized == parsed(other).normalized == '{"title":"t","type":"string"}'
+
+
+def test_choices_within_choices_do_not_run_for_ever() -> None:
+    schema: Any = {"type": "string"}
+    for level in range(10):
+        schema = {"oneOf": [{"type": "integer", "maximum": level + each} for each in range(6)] + [
+            {"type": "object", "properties": {"x": schema}},
+            {"type": "object", "properties": {"y": schema}},
+        ]}  # fmt: skip
+    other = json.loads(json.dumps(schema).replace('"string"', '"boolean"'))
+    assert "SCHEMA_TOO_COMPLEX" in kinds(schema, other)

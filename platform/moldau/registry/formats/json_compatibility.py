@@ -22,6 +22,8 @@ from typing import Any, Final
 from moldau.registry.formats.contract import Difference
 
 _DEPTH_MAX: Final = 64
+_COMPARED_MAX: Final = 20_000
+"""How many parts are compared: choices within choices may multiply without an end."""
 _UPPER: Final = {
     "maxLength": "MAX_LENGTH",
     "maximum": "MAXIMUM",
@@ -98,11 +100,14 @@ class _Comparison:
         self._reader = reader
         self._writer = writer
         self._open: set[tuple[str, str]] = set()
+        self._compared = 0
 
     def compare(self, reader: Any, writer: Any, path: str, depth: int) -> list[Difference]:
         """Compare two schemas; `path` is where they are."""
-        if depth > _DEPTH_MAX:
-            return []
+        self._compared += 1
+        if depth > _DEPTH_MAX or self._compared > _COMPARED_MAX:
+            text = "the schemas are too large to compare: set the level NONE for this version"
+            return [Difference("SCHEMA_TOO_COMPLEX", path, text)]
         pair = _reference(reader), _reference(writer)
         if all(pair):
             if pair in self._open:
