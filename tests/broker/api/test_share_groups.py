@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any
 
 from moldau.broker.coordinator.kind import KeyType
@@ -56,6 +57,7 @@ from moldau.protocol.messages.update_features import (
     UpdateFeaturesRequest,
     UpdateFeaturesResponse,
 )
+from moldau.records import encode_batch
 from tests.broker.api.requests import produce
 from tests.broker.api.serving import Serving, serving
 from tests.differential.requests import batch
@@ -482,3 +484,27 @@ async def test_a_group_with_a_back_off_lets_records_rest(at: Serving) -> None:
     row = await fetch(at, topic_id, "a", 1, (0, 0, [RELEASE]), max_wait_ms=19_000)
     assert (row.acknowledge_error_code, acquired(row)) == (0, [])
     assert acquired(await fetch(at, topic_id, "a", 2, max_wait_ms=5_000)) == [(0, 0, 2)]
+
+
+@serving()
+async def test_records_wait_for_the_time_that_they_name(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    configure(at, **{"share.deliver.at.enable": "true"})
+    await joined(at)
+    now_ms = at.node.runtime.clock.wall_ms()
+    soon = datetime.fromtimestamp((now_ms + 20_000) / 1000, UTC).isoformat()
+    rows: list[tuple[int, None, bytes, Any]] = [
+        (now_ms, None, b"a", (("deliver-at", f"{now_ms + 60_000}".encode()),)),
+        (now_ms, None, b"b", ()),
+        (now_ms, None, b"c", (("deliver-at", soon.encode()),)),
+        (now_ms, None, b"d", (("deliver-at", b"some day"),)),
+    ]
+    await at.ask(produce("orders", bytes(encode_batch(rows, 0))), ProduceResponse, 9)
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(1, 1, 1), (3, 3, 1)]
+    assert acquired(await fetch(at, topic_id, "a", 1, max_wait_ms=30_000)) == [(2, 2, 1)]
+    at.node.shares.close()
+    assert acquired(await fetch(at, topic_id, "a", 0, max_wait_ms=10_000)) == [(1, 3, 1)], (
+        "what was not stored comes again, and the first one still waits"
+    )
+    row = await fetch(at, topic_id, "a", 1, (1, 3, [ACCEPT]), max_wait_ms=60_000)
+    assert acquired(row) == [(0, 0, 1)]

@@ -31,7 +31,7 @@ from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings.fetch import fetch_max_bytes
 from moldau.broker.settings.group import bounded, share_record_lock_duration_ms
 from moldau.broker.settings.share import group_share_max_share_sessions
-from moldau.broker.share.batches import Found, read_batches, sliced
+from moldau.broker.share.batches import Found, read_batches, sliced, timed
 from moldau.broker.share.partition import READ_COMMITTED
 from moldau.broker.share.persister import ShareKey
 from moldau.broker.share.sessions import FINAL_EPOCH, INITIAL_EPOCH
@@ -315,7 +315,10 @@ class ShareFetch(DelayedAnswer):
             found = _batches(share.partition, share, read)
             if not found:
                 break
-            acquired = share.acquire(self._key.member_id, [each.batch for each in found], wanted)
+            batches = [each.batch for each in found]
+            if share.delivers_at:
+                batches = timed(read, found, share.wall_ahead_ms())
+            acquired = share.acquire(self._key.member_id, batches, wanted)
             if acquired:
                 return sliced(read, found, acquired), acquired
             if window.fetch_offset == before:

@@ -56,6 +56,14 @@ share_auto_offset_reset = Setting(
     check=OFFSET_RESET,
     dynamic=UpdateMode.CLUSTER_WIDE,
 )
+share_deliver_at_enable = Setting(
+    "share.deliver.at.enable",
+    BOOLEAN,
+    False,
+    "Whether a record with a header `deliver-at` waits for that time: milliseconds since 1970, or "
+    "ISO 8601 with an offset. Kafka has no such setting.",
+    dynamic=UpdateMode.CLUSTER_WIDE,
+)
 share_delivery_count_limit = Setting(
     "share.delivery.count.limit",
     INT,

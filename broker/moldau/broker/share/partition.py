@@ -16,6 +16,7 @@ from moldau.broker.replication.purgatory import Pause
 from moldau.broker.settings.group import (
     bounded,
     share_auto_offset_reset,
+    share_deliver_at_enable,
     share_delivery_count_limit,
     share_dlq_topic,
     share_isolation_level,
@@ -134,10 +135,15 @@ class SharePartition:
         is_committed = settings[share_isolation_level] == "read_committed"
         return READ_COMMITTED if is_committed else READ_UNCOMMITTED
 
+    @property
+    def delivers_at(self) -> bool:
+        """Whether records name the time before which the group does not get them."""
+        return self._home.group_settings(self.key.group_id)[share_deliver_at_enable]
+
     def _now_ms(self) -> int:
         return self._home.clock.monotonic_ns() // _MS
 
-    def _wall_ahead_ms(self) -> int:
+    def wall_ahead_ms(self) -> int:
         """Return what the wall clock says more than the clock of the window."""
         return self._home.clock.wall_ms() - self._now_ms()
 
@@ -145,7 +151,7 @@ class SharePartition:
         """Return a change with the times that other nodes understand."""
         if not any(run.rest_ms for run in change.runs):
             return change
-        ahead_ms = self._wall_ahead_ms()
+        ahead_ms = self.wall_ahead_ms()
         runs = (
             run._replace(rest_ms=run.rest_ms + ahead_ms) if run.rest_ms else run
             for run in change.runs
@@ -168,7 +174,7 @@ class SharePartition:
             self.end(error)
             return
         self._state_epoch = loaded.state_epoch
-        ahead_ms = self._wall_ahead_ms()
+        ahead_ms = self.wall_ahead_ms()
         runs = (run._replace(rest_ms=max(run.rest_ms - ahead_ms, 0)) for run in loaded.runs)
         self.window = Window(start, runs)
         if loaded.start_offset == NOT_STARTED:

@@ -101,6 +101,8 @@ class ReadBatch(NamedTuple):
     last: int
     is_aborted: bool = False
     """Whether it belongs to an aborted transaction that the group must not see."""
+    due_ms: int = 0
+    """Before when its records are not delivered the first time."""
 
 
 class Wanted(NamedTuple):
@@ -263,12 +265,12 @@ class Window:
         now."""
         if not read or wanted.records <= 0:
             return []
-        self._skip_missing(read)
+        self._skip_missing(read, now_ms)
         taken = self._take_available(read, wanted, terms)
         count = sum(len(each) for each in taken)
         is_alone = any(_is_suspect(each.deliveries, terms) for each in taken)
         if count < wanted.records and not is_alone:
-            taken += self._take_new(read, wanted, wanted.records - count, terms)
+            taken += self._take_new(read, wanted, wanted.records - count, terms, now_ms)
         found: list[Acquired] = []
         for piece in taken:
             piece.state = RecordState.ACQUIRED
@@ -289,14 +291,20 @@ class Window:
         self._advance()
         return found
 
-    def _skip_missing(self, read: Sequence[ReadBatch]) -> None:
-        """Archive available offsets that the log does not have, and aborted batches."""
+    def _skip_missing(self, read: Sequence[ReadBatch], now_ms: int) -> None:
+        """Archive available offsets that the log does not have, and aborted batches. Let those rest
+        whose time has not come."""
         at = self.fetch_offset
         for batch in read:
             if batch.first > at:
                 self._archive_available(at, batch.first - 1)
             if batch.is_aborted:
                 self._archive_available(batch.first, batch.last)
+            elif batch.due_ms > now_ms and batch.first < self.next_offset:
+                first = max(batch.first, self.start_offset)
+                for piece in self.pieces[self._cut(first) : self._cut(batch.last + 1)]:
+                    if piece.is_available and not piece.deliveries:
+                        self._rest(piece, batch.due_ms)
             at = max(at, batch.last + 1)
 
     def _archive_available(self, first: int, last: int) -> None:
@@ -343,7 +351,7 @@ class Window:
         return taken
 
     def _take_new(
-        self, read: Sequence[ReadBatch], wanted: Wanted, left: int, terms: Terms
+        self, read: Sequence[ReadBatch], wanted: Wanted, left: int, terms: Terms, now_ms: int
     ) -> list[Piece]:
         """Return new pieces behind the window, until there are enough records or locks."""
         taken: list[Piece] = []
@@ -366,6 +374,13 @@ class Window:
                     Piece(self.next_offset, self.next_offset + size - 1, RecordState.ARCHIVED, 0)
                 )
                 self._advance()
+                continue
+            if batch.due_ms > now_ms:
+                early = Piece(
+                    self.next_offset, self.next_offset + size - 1, RecordState.AVAILABLE, 0
+                )
+                self._append(early)
+                self._rest(early, batch.due_ms)
                 continue
             if wanted.is_strict:
                 size = min(size, left)

@@ -134,6 +134,8 @@ class Run:
             await admin.create_topics([NewTopic(TOPIC, PARTITIONS, 3)])
             group = Resource(ResourceType.GROUP, GROUP)
             values = {"share.auto.offset.reset": "earliest", **self.given}
+            if self.delays:
+                values["share.deliver.at.enable"] = "true"
             if self.graves is not None:
                 values["share.dlq.topic"] = self.graves
             if self.backoff_ms:
@@ -166,10 +168,26 @@ class Run:
                             value = f"{number}".encode()
                             await producer.send(TOPIC, value, partition=number % PARTITIONS)
                         await producer.flush()
+                        if self.delays and random.random() < 0.3:
+                            number += 1
+                            await self._produce_early(producer, runtime, number)
                         await asyncio.sleep(self.pause_s * random.random() * 4)
             except KafkaError:
                 await asyncio.sleep(0.1)
         self.ledger.counts["produced"] += number
+
+    async def _produce_early(
+        self, producer: Producer[Any, Any], runtime: Runtime, number: int
+    ) -> None:
+        """Write a record that is not to be given before a time."""
+        rest_ms = Random(number).randint(100, 3000)
+        until = asyncio.get_running_loop().time() + rest_ms / 1000
+        headers = [("deliver-at", f"{runtime.clock.wall_ms() + rest_ms}".encode())]
+        place = TOPIC, number % PARTITIONS
+        value = f"{number}".encode()
+        sent = await producer.send_and_wait(TOPIC, value, headers=headers, partition=place[1])
+        self.ledger.rests(place, sent.offset, until - 0.002)
+        self.ledger.counts["early records"] += 1
 
     async def _delete(self, runtime: Runtime) -> None:
         """Delete records now and then that members may hold."""

@@ -293,8 +293,11 @@ class QueueWatch:
             SessionKey(share.key.group_id, hold.member)
         )
         said = self._ledger.of(place, offset).said_by.get(hold.member, 0)
+        before = facts["before"]
+        was_said = before is not None and before.is_pending and said > 0
         is_right = (
-            said >= hold.deliveries - 1  # a late word about the delivery before counts
+            was_said  # perhaps late, of a delivery before
+            or said >= hold.deliveries - 1
             or session is not hold.session
             or offset < share.partition.log_start_offset
             or now >= hold.since + self._lock_s - SLACK_S
