@@ -10,7 +10,7 @@ from typing import Any
 import httpx
 
 from moldau.client.serdes.registry.http import HttpRequest
-from moldau.logging import Loggers
+from moldau.logging import Logger, Loggers
 from moldau.registry.application import Api, make_application
 from moldau.registry.catalogue import Catalogue
 from moldau.registry.decisions import Decisions, Outcome
@@ -108,15 +108,23 @@ async def in_memory(registry: Memory | None = None) -> AsyncIterator[tuple[Answe
         yield Answers(http), memory
 
 
+def settings_of(broker: EmbeddedBroker) -> Mapping[str, str]:
+    """The settings of a client of a broker."""
+    return {"bootstrap.servers": broker.bootstrap_servers}
+
+
+def log_of(runtime: Runtime) -> Logger:
+    """A logger whose lines are kept nowhere."""
+    return Loggers(runtime.clock, lambda line: None).get("registry")
+
+
 @asynccontextmanager
 async def instance(
     runtime: Runtime, broker: EmbeddedBroker, **settings: str
 ) -> AsyncIterator[tuple[Answers, SchemaRegistryServer]]:
     """A started instance beside a broker, and a client of it."""
-    lines: list[str] = []
-    log = Loggers(runtime.clock, lines.append).get("registry")
-    given: Mapping[str, str] = {"bootstrap.servers": broker.bootstrap_servers, **settings}
-    server = SchemaRegistryServer(runtime, given, Options(("127.0.0.1", 0)), log)
+    given = {**settings_of(broker), **settings}
+    server = SchemaRegistryServer(runtime, given, Options(("127.0.0.1", 0)), log_of(runtime))
     try:
         url = await server.start()
         async with httpx.AsyncClient(base_url=url, timeout=60) as http:

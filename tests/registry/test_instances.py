@@ -15,9 +15,12 @@ import pytest
 from moldau.client import Admin, NewTopic, Producer
 from moldau.client.serdes.registry import Schema, SchemaRegistry
 from moldau.errors import ConfigError
+from moldau.registry.log import SchemasLog
+from moldau.registry.records import delete_entry
+from moldau.registry.store import Store
 from moldau.runtime import Runtime
 from moldau.testing import EmbeddedBroker, SyncEmbeddedBroker
-from tests.registry.served import USER, USER_2, instance, run_real
+from tests.registry.served import USER, USER_2, instance, log_of, run_real, settings_of
 
 pytestmark = pytest.mark.real
 
@@ -151,3 +154,30 @@ def test_a_killed_leader_loses_nothing_and_no_id_is_given_twice(
             leader.wait()
             asyncio.run(register(second, range(20, 30)))
             asyncio.run(check(second))
+
+
+def test_a_leader_that_was_replaced_unseen_cannot_write() -> None:
+    """It was paused, say, and another instance has begun to write. Its write is refused by the
+    cluster, and a later one goes to the leader of the next election."""
+
+    async def main(runtime: Runtime) -> None:
+        async with EmbeddedBroker() as broker, instance(runtime, broker) as (rest, server):
+            await rest.register("a", USER)
+            other = SchemasLog(runtime, settings_of(broker), "_schemas", log_of(runtime))
+            store = Store()
+            try:
+                await other.start(store.replay)
+                await other.lead("schema-registry-_schemas")
+                status, found = await rest.ask(
+                    "POST", "/subjects/b/versions", {"schema": '"string"'}
+                )
+                assert (status, found["error_code"]) == (500, 50001)
+                await other.append([delete_entry("a", 1)])
+            finally:
+                await other.aclose()
+            made = await rest.register("b", '"string"')
+            assert (made["id"], made["version"]) == (2, 1)
+            assert await rest.get("/subjects") == ["b"]
+            assert await server.leader() == server.url
+
+    run_real(main)

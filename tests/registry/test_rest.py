@@ -329,8 +329,8 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
         ):
             for depth in (300, 450, 900, 100_000):
                 body = {"schema": part * depth + end + "}" * depth, "schemaType": kind}
-                for _ in range(2):
-                    status, _ = await rest.ask("POST", f"/subjects/deep-{kind}/versions", body)
+                for _again in range(2):
+                    status, _found = await rest.ask("POST", f"/subjects/deep-{kind}/versions", body)
                     assert status in (200, 409, 422)
 
     on_registry(check)

@@ -8,6 +8,7 @@ from moldau.errors import MoldauError
 
 INVALID_SCHEMA: Final = 42201
 INCOMPATIBLE: Final = 409
+TOO_LARGE: Final = 42209
 STORE: Final = 50001
 TIMEOUT: Final = 50002
 FORWARDING: Final = 50003

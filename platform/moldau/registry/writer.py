@@ -10,8 +10,7 @@ import asyncio
 from collections.abc import Callable
 from typing import Any, Final
 
-from moldau.client.producer.transaction_errors import FatalTransactionError
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging import Logger
 from moldau.registry import refusals
 from moldau.registry.decisions import Outcome
@@ -19,6 +18,7 @@ from moldau.registry.log import SchemasLog
 from moldau.registry.refusals import Refusal
 
 LEADER_S: Final = 10.0
+_TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE)
 
 
 class Writer:
@@ -80,8 +80,11 @@ class Writer:
         except TimeoutError:
             raise Refusal(refusals.TIMEOUT, "The write was not read back in time") from None
         except KafkaError as error:
-            if isinstance(error, FatalTransactionError) and self.on_fenced is not None:
-                await self._tell(None)
-                await self._log.step_down()
+            if error.code in _TOO_LARGE:
+                raise Refusal(refusals.TOO_LARGE, f"The schema is too large: {error}") from error
+            # Another instance may write now, or nothing is known of this write: begin anew.
+            self._leader = None
+            await self._log.step_down()
+            if self.on_fenced is not None:
                 self.on_fenced()
             raise Refusal(refusals.STORE, f"The cluster refused the write: {error}") from error
