@@ -8,7 +8,7 @@ Distributed: all three are in compacted topics. The code above these stores is t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from starlette.routing import Route
@@ -209,7 +209,7 @@ class ConnectWorker:
         offsets: KeyedLog = FileLog(self._runtime, f"{state}/{OFFSETS_FILE}")
         if topic is not None:
             self.settings[TOPIC_SETTING] = topic
-            spec = offset_topic({**DISTRIBUTED, **self.settings})
+            spec = replace(offset_topic({**DISTRIBUTED, **self.settings}), has_transactions=True)
             offsets = MovedOffsets(self._runtime, state, self._topic(spec))
         configs = CountedConfigs(self._runtime, state) if is_exact else MemoryLog()
         return ConfigStore(configs), StatusStore(MemoryLog()), OffsetStore(offsets)

@@ -126,11 +126,21 @@ class Fencing:
             return f"the producers of older tasks are not fenced yet: {cause}"
         return None
 
+    def _alone(self, name: str) -> asyncio.Lock:
+        return self._locks.setdefault(name, asyncio.Lock())
+
+    async def put_tasks(self, name: str, configs: list[dict[str, str]]) -> None:
+        """Write the task configs of a connector, as the leader. Not during a fencing: the count
+        that it records must not be of fewer tasks than run afterwards."""
+        await self._herder.claim.take()
+        async with self._alone(name):
+            await self._herder.configs.put_tasks(name, configs)
+
     async def fence(self, name: str) -> None:
         """Fence the older tasks of a connector, as the leader, if that is due."""
         herder = self._herder
         await herder.claim.take()
-        async with self._locks.setdefault(name, asyncio.Lock()):
+        async with self._alone(name):
             await herder.configs.log.read_to_end()
             entry = herder.configs.image.get(name)
             if entry is None or entry.config is None:

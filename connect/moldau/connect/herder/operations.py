@@ -204,7 +204,7 @@ class Operations:
             return  # they were sent before the connector was stopped
         kept = [{key: value for key, value in each.items() if value is not None}
                 for each in configs]  # fmt: skip
-        await self.herder.configs.put_tasks(name, kept)
+        await self.herder.fencing.put_tasks(name, kept)
 
     async def fence(self, name: str) -> None:
         """Fence the older tasks of a source connector, for a worker that starts a task of it."""

@@ -452,8 +452,7 @@ class Herder:
             await asyncio.sleep(RETRY_S)
         entry = self.configs.image.get(name)
         if entry is not None and entry.target is not TargetState.STOPPED:
-            await self.claim.take()
-            await self.configs.put_tasks(name, configs)
+            await self.fencing.put_tasks(name, configs)
 
     # Reports of connectors and tasks
 

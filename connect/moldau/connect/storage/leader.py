@@ -18,6 +18,8 @@ from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 
 _CLOSE_S: Final = 5.0
+_TIMEOUT_MS: Final = "10000"
+"""How long the other workers wait at most for a leader that was killed while it wrote."""
 _FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 
@@ -29,8 +31,12 @@ class LeaderWrites:
     ) -> None:
         self._runtime = runtime
         self._settings = {
-            **settings, "acks": "all", "linger.ms": "0", "transactional.id": transactional_id
-        }  # fmt: skip
+            **settings,
+            "acks": "all",
+            "linger.ms": "0",
+            "transactional.id": transactional_id,
+            "transaction.timeout.ms": _TIMEOUT_MS,
+        }
         self._producer: Producer | None = None
         self._is_begun = False
         self._lock = asyncio.Lock()

@@ -94,7 +94,9 @@ class TopicLog(KeyedLog):
         self._consumer.assign(self._partitions)
         await self._consumer.seek_to_beginning()
         self._follower = self._runtime.spawn(self._follow(), name=f"follow {self._topic.name}")
-        await self.read_to_end()
+        # A killed task may have left a transaction open, which its next run ends: that waits for
+        # this start, so this start does not wait for the transaction.
+        await self._read_to(await self._ends(is_committed=True))
 
     async def _make_topic(self) -> None:
         topic = self._topic
@@ -176,10 +178,12 @@ class TopicLog(KeyedLog):
             await self._read_to(ends)
 
     async def read_to_end(self) -> None:
+        await self._read_to(await self._ends(is_committed=not self._topic.has_transactions))
+
+    async def _ends(self, *, is_committed: bool) -> dict[TopicPartition, int]:
         wanted = dict.fromkeys(self._partitions, LATEST)
-        is_committed = not self._topic.has_transactions
         found = await self._admin.list_offsets(wanted, is_committed=is_committed)
-        await self._read_to({where: end.offset for where, end in found.items()})
+        return {where: end.offset for where, end in found.items()}
 
     async def _read_to(self, ends: Mapping[TopicPartition, int]) -> None:
         patience_s = _TRANSACTIONS_S if self._topic.has_transactions else _PATIENCE_S

@@ -11,12 +11,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Final
 
-from moldau.connect.config.exactly_once import (
-    is_exactly_once,
-    is_leader_transactional,
-    leader_id,
-    support_of,
-)
+from moldau.connect.config.exactly_once import is_leader_transactional, leader_id, support_of
 from moldau.connect.config.model import Problem
 from moldau.connect.config.warnings import unknown_keys
 from moldau.connect.storage.shell import TopicSpec
@@ -160,7 +155,7 @@ def internal_topics(worker: Config) -> InternalTopics:
 def offset_topic(worker: Config) -> TopicSpec:
     """Return the topic of the offsets, which tasks may write to in transactions."""
     found = _topic(worker, "offset", whole(worker, "offset.storage.partitions", 25))
-    return replace(found, has_transactions=is_exactly_once(worker))
+    return replace(found, has_transactions=is_leader_transactional(worker))
 
 
 def _topic(worker: Config, kind: str, partitions: int) -> TopicSpec:
