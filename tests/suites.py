@@ -11,13 +11,17 @@ cannot grow slow unseen.
 
 from __future__ import annotations
 
+import tomllib
 from collections.abc import Iterable
+from functools import cache
 from pathlib import Path
 from typing import Any, Final
 
 import pytest
 
 DURATIONS: Final = Path(__file__).parent / "durations.toml"
+LONG_S: Final = 2
+"""A file that takes so many seconds or more is long."""
 
 DEEP_FILES: Final = (
     "tests/bench/test_command.py",
@@ -120,10 +124,18 @@ def is_left_out(path: str, expression: str) -> bool:
     """Whether no test of the file or folder can be chosen by `-m expression`, one of those of the
     Makefile: it need not be imported then, which takes a worker up to seconds."""
     if expression.startswith("not deep"):
-        return is_deep_file(path)
+        return is_deep_file(path) or (expression.endswith(" and not long") and path in long_files())
     if expression.endswith(" and spark"):
         return not any(each.startswith(path) or path.startswith(each) for each in SPARK_FILES)
     return expression.endswith(" and not spark") and path.startswith(SPARK_FILES)
+
+
+@cache
+def long_files() -> frozenset[str]:
+    """Return the files that took long when durations were last written down. Those that are newer
+    count as quick."""
+    files = tomllib.loads(DURATIONS.read_text(encoding="ascii"))["files"]
+    return frozenset(file for file, seconds in files.items() if seconds >= LONG_S)
 
 
 def seeds(every: Iterable[int], quick: int) -> list[Any]:
@@ -149,8 +161,10 @@ def is_deep(item: pytest.Item) -> bool:
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Marks what is deep, and which of that is a hunt or starts Spark."""
+    """Marks what is deep, which of that is a hunt or starts Spark, and what is of a long file."""
     for item in items:
+        if item.nodeid.partition("::")[0] in long_files():
+            item.add_marker(pytest.mark.long)
         if item.nodeid.startswith(SPARK_FILES):
             item.add_marker(pytest.mark.spark)
         if is_deep(item):

@@ -5,8 +5,9 @@ from __future__ import annotations
 import pytest
 
 from tests import suites
-from tests.architecture.sources import python
+from tests.architecture.sources import ROOT, python
 
+CI = ROOT / ".ci/run"
 QUICK, SPARK, OTHERS = (
     "not deep and not slow",
     "(deep) and spark",
@@ -42,3 +43,17 @@ def test_the_first_seeds_are_of_both_suites() -> None:
     marks = [list(each.marks) for each in suites.seeds(range(3), quick=1)]
 
     assert marks == [[], [pytest.mark.deep], [pytest.mark.deep]]
+
+
+def test_the_fast_part_leaves_out_the_long_files_alone() -> None:
+    fast = f"{QUICK} and not long"
+    read = {each.path for each in python() if each.path.rpartition("/")[2].startswith("test_")}
+    left_out = {path for path in read if suites.is_left_out(path, fast)}
+
+    deep = {path for path in read if suites.is_left_out(path, QUICK)}
+    assert left_out - deep == suites.long_files()
+    assert len(suites.long_files()) < len(read) / 4, "most files are quick"
+
+
+def test_the_fast_part_runs_on_the_newest_python_too() -> None:
+    assert 'make test-newest NEWEST="not deep and not slow and not long"' in CI.read_text()
