@@ -37,6 +37,7 @@ from moldau.connect.storage.standalone import (
 )
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.settings import client_settings
+from moldau.connect.worker.converters import check_converters
 from moldau.connect.worker.settings import (
     DISTRIBUTED,
     complete,
@@ -83,6 +84,7 @@ class ConnectWorker:
     ) -> None:
         self.is_distributed = place.state is None
         self.settings = complete(settings, is_distributed=self.is_distributed)
+        check_converters(self.settings)
         log = loggers.get("moldau.connect.worker")
         for problem in unknown_settings(settings):
             log.warn(problem.text)

@@ -10,6 +10,7 @@ import pytest
 import moldau.client
 import moldau.link.settings
 from moldau.connect import herder
+from moldau.connect.worker.converters import check_converters
 from moldau.connect.worker.kafka_settings import BUILT, OF_LOGINS, REFUSED
 from moldau.connect.worker.settings import DEFAULTS, DISTRIBUTED, complete, unknown_settings
 from moldau.errors import ConfigError
@@ -50,6 +51,24 @@ def test_a_value_that_no_worker_can_use_is_an_error_that_names_it(name: str, val
         complete({name: value}, is_distributed=True)
 
     assert caught.value.context["setting"] == name
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("key.converter", "org.example.NoSuchConverter"),
+        ("header.converter", "NoSuch"),
+        ("value.converter.schemas.enable", "maybe"),
+    ],
+)
+def test_a_converter_that_no_connector_can_use_is_an_error_at_the_start(
+    name: str, value: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_converters(complete({name: value}, is_distributed=True))
+
+    assert caught.value.context["setting"] == name
+    check_converters(complete({}, is_distributed=True))
 
 
 def of_kafka() -> list[str]:

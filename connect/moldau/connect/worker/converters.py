@@ -1,0 +1,36 @@
+"""Checks the worker's own converters at its start: a wrong one would fail every connector later."""
+
+from __future__ import annotations
+
+from moldau.client.serdes.extras import need
+from moldau.connect.config.infos import Placement, infos_of
+from moldau.connect.plugins import PluginKind
+from moldau.connect.plugins.catalogue import PluginNotFound
+from moldau.connect.plugins.stages import with_prefix
+from moldau.connect.plugins.validation import CONVERTERS
+from moldau.connect.task.settings import Config
+from moldau.connect.worker.plugins import catalogue
+from moldau.errors import ConfigError
+
+
+def check_converters(worker: Config) -> None:
+    """Raise ConfigError for a converter of the worker that does not exist, that lacks a library, or
+    that has a wrong setting."""
+    for setting, kind in CONVERTERS:
+        name = worker.get(setting)
+        if name is not None:
+            _check(worker, setting, kind, name)
+
+
+def _check(worker: Config, setting: str, kind: PluginKind, name: str) -> None:
+    try:
+        plugin = catalogue().find(kind, name).cls
+    except PluginNotFound as error:
+        raise ConfigError(str(error), setting=setting, value=name) from None
+    for module, extra in plugin.libraries:
+        need(module, extra)
+    role = setting.partition(".")[0]
+    given = {"converter.type": role, **with_prefix(worker, f"{setting}.")}
+    for info in infos_of(plugin.config_model.read(given), Placement(f"{setting}.")):
+        if info.errors:
+            raise ConfigError(info.errors[0], setting=info.name)
