@@ -13,7 +13,7 @@ ARGS ?=
 AREA ?=
 SEED ?=
 NAMES ?=
-# Which tests on the newest Python: .ci/run leaves out "long" files, too.
+# Which tests on the newest Python: "... and not long" takes the quick files alone.
 NEWEST ?= not deep and not slow
 # Which of the deep tests: DEEP="deep and not hunt" is what .ci/run takes.
 DEEP ?= deep

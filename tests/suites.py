@@ -20,8 +20,8 @@ from typing import Any, Final
 import pytest
 
 DURATIONS: Final = Path(__file__).parent / "durations.toml"
-LONG_S: Final = 2
-"""A file that takes so many seconds or more is long."""
+LONG_S: Final = 1
+"""A file that takes so many seconds or more is long: all that are written down."""
 
 DEEP_FILES: Final = (
     "tests/bench/test_command.py",

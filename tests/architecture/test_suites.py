@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from tests import suites
-from tests.architecture.sources import ROOT, python
+from tests.architecture.sources import python
 
-CI = ROOT / ".ci/run"
 QUICK, SPARK, OTHERS = (
     "not deep and not slow",
     "(deep) and spark",
@@ -53,7 +52,3 @@ def test_the_fast_part_leaves_out_the_long_files_alone() -> None:
     deep = {path for path in read if suites.is_left_out(path, QUICK)}
     assert left_out - deep == suites.long_files()
     assert len(suites.long_files()) < len(read) / 4, "most files are quick"
-
-
-def test_the_fast_part_runs_on_the_newest_python_too() -> None:
-    assert 'make test-newest NEWEST="not deep and not slow and not long"' in CI.read_text()
