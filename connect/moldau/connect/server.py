@@ -19,6 +19,7 @@ from moldau.connect.herder.group import GroupMembership
 from moldau.connect.herder.membership import Alone, Membership
 from moldau.connect.herder.operations import Operations
 from moldau.connect.herder.shell import Herder
+from moldau.connect.installed.converters import check_converters
 from moldau.connect.rest.application import Api, make_application
 from moldau.connect.rest.forwarding import Forwarding
 from moldau.connect.rest.levels import Levels
@@ -37,7 +38,6 @@ from moldau.connect.storage.standalone import (
 )
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.settings import client_settings
-from moldau.connect.worker.converters import check_converters
 from moldau.connect.worker.settings import (
     DISTRIBUTED,
     complete,

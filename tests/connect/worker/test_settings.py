@@ -10,7 +10,7 @@ import pytest
 import moldau.client
 import moldau.link.settings
 from moldau.connect import herder
-from moldau.connect.worker.converters import check_converters
+from moldau.connect.installed.converters import check_converters
 from moldau.connect.worker.kafka_settings import BUILT, OF_LOGINS, REFUSED
 from moldau.connect.worker.settings import DEFAULTS, DISTRIBUTED, complete, unknown_settings
 from moldau.errors import ConfigError

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from moldau.client.serdes.extras import need
 from moldau.connect.config.infos import Placement, infos_of
+from moldau.connect.installed.plugins import catalogue
 from moldau.connect.plugins import PluginKind
 from moldau.connect.plugins.catalogue import PluginNotFound
 from moldau.connect.plugins.stages import with_prefix
 from moldau.connect.plugins.validation import CONVERTERS
 from moldau.connect.task.settings import Config
-from moldau.connect.worker.plugins import catalogue
 from moldau.errors import ConfigError
 
 
