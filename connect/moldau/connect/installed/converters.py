@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from moldau.client.serdes.extras import need
 from moldau.connect.config.infos import Placement, infos_of
 from moldau.connect.installed.plugins import catalogue
@@ -9,11 +11,10 @@ from moldau.connect.plugins import PluginKind
 from moldau.connect.plugins.catalogue import PluginNotFound
 from moldau.connect.plugins.stages import with_prefix
 from moldau.connect.plugins.validation import CONVERTERS
-from moldau.connect.task.settings import Config
 from moldau.errors import ConfigError
 
 
-def check_converters(worker: Config) -> None:
+def check_converters(worker: Mapping[str, str]) -> None:
     """Raise ConfigError for a converter of the worker that does not exist, that lacks a library, or
     that has a wrong setting."""
     for setting, kind in CONVERTERS:
@@ -22,7 +23,7 @@ def check_converters(worker: Config) -> None:
             _check(worker, setting, kind, name)
 
 
-def _check(worker: Config, setting: str, kind: PluginKind, name: str) -> None:
+def _check(worker: Mapping[str, str], setting: str, kind: PluginKind, name: str) -> None:
     try:
         plugin = catalogue().find(kind, name).cls
     except PluginNotFound as error:
