@@ -114,9 +114,11 @@ def test_a_mistake_is_told_without_a_traceback(
     assert "Traceback" not in done.err
 
 
-def test_a_registry_that_is_down_is_named() -> None:
-    shell = Shell("localhost:1")
-    done = shell("schema", "list", "--registry", "http://127.0.0.1:1")
+def test_a_registry_that_is_down_is_named(tmp_path: Path) -> None:
+    file = tmp_path / "client.properties"
+    file.write_text("max.retries=0\nacks=all\n")  # the second is of another client
+    words = ("--registry", "http://127.0.0.1:1", "--command-config", str(file))
+    done = Shell("localhost:1")("schema", "list", *words)
     assert done.code == Exit.FAILED
     assert "127.0.0.1:1" in done.err
 
