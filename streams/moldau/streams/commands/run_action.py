@@ -8,7 +8,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.command import Context, Exit
+from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import client_settings
 from moldau.streams.commands.given_app import App, load_app
 
@@ -31,6 +31,13 @@ def run_app(arguments: Namespace, context: Context) -> int:
 
     app = load_app(arguments.app, absolute_path("."))
     app.plan()  # report errors of the topology before anything else
+    if arguments.engine == "spark":
+        from moldau.streams.commands.spark_action import run_on_spark
+
+        return run_on_spark(app, arguments, context)
+    for name in ("master", "checkpoint"):
+        if getattr(arguments, name) is not None:
+            raise UsageError(f"--{name} is for --engine spark")
     given: dict[str, object] = dict(client_settings(arguments, context, {_START: _WAIT_MS}))
     given.pop("client.id", None)
     given.setdefault("processing.guarantee", getattr(app, "guarantee", EXACTLY_ONCE))

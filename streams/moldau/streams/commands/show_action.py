@@ -18,7 +18,13 @@ def show_app(arguments: Namespace, context: Context) -> int:
     from moldau.streams.plan.text import explain_text, topology_text
 
     plan = load_app(arguments.app, absolute_path(".")).plan()
-    if arguments.action == "explain":
+    if arguments.action == "explain" and arguments.engine == "spark":
+        from moldau.streams.spark.limits import explain_spark
+
+        if arguments.json:
+            raise UsageError("--json has no form for --engine spark: leave one of them out")
+        text = explain_spark(plan)
+    elif arguments.action == "explain":
         counts = _counts(arguments.partitions)
         if arguments.json:
             found = description(plan, counts)

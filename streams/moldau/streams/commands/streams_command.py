@@ -11,6 +11,7 @@ from moldau.cli.numbers import whole
 
 _LEVELS: Final = ("trace", "debug", "info", "warn", "error", "fatal")
 _WORKERS_MAX: Final = 1000
+_ENGINES: Final = ("embedded", "spark")
 _SHOWS: Final = {
     "topology": "the sub-topologies of an app with their topics and stores",
     "explain": "each step of an app, and what it keeps",
@@ -47,6 +48,14 @@ class StreamsCommand:
             action="store_true",
             help="start although stores or inputs of the app are gone that it had before",
         )
+        _add_engine(run)
+        run.add_argument("--master", metavar="URL", help="with --engine spark: Spark's master")
+        run.add_argument(
+            "--checkpoint",
+            metavar="DIR",
+            help="with --engine spark: the directory of offsets and stores, on a disk that all "
+            "executors reach",
+        )
         run.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
         run.add_argument("--log-json", action="store_true", help="log lines as JSON")
         run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)
@@ -58,6 +67,7 @@ class StreamsCommand:
         for each in shows.values():
             _add_app(each)
         explain = shows["explain"]
+        _add_engine(explain)
         explain.add_argument("--json", action="store_true", help="write JSON")
         explain.add_argument(
             "--partitions",
@@ -90,6 +100,12 @@ class StreamsCommand:
         from moldau.streams.commands.state_action import list_state
 
         return list_state(arguments, context)
+
+
+def _add_engine(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--engine", choices=_ENGINES, default=_ENGINES[0], help="what runs the app (embedded)"
+    )
 
 
 def _add_app(parser: ArgumentParser) -> None:

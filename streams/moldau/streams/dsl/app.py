@@ -25,6 +25,7 @@ from moldau.streams.serdes.types import Undeclared, codec_for, type_name
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
 if TYPE_CHECKING:
+    from moldau.streams.spark.engine import SparkApp
     from moldau.streams.testing.driver import Driver
 
 K = TypeVar("K")
@@ -214,6 +215,24 @@ class Streams:
         from moldau.streams.running import run_here
 
         await run_here(self.plan(), self._given(bootstrap, state, settings), self.running)
+
+    def on_spark(
+        self,
+        spark: Any,
+        *,
+        checkpoint: str,
+        bootstrap: str = "",
+        settings: Mapping[str, object] | None = None,
+    ) -> SparkApp:
+        """Return this app on a Spark session: `start` it, or `process_available` and stop.
+
+        `checkpoint` is a directory that the driver and all executors reach; it has the stores and
+        the offsets. Raise TopologyError for what cannot run on Spark.
+        """
+        from moldau.streams.spark.engine import SparkApp
+
+        given = self._given(bootstrap, "", settings)
+        return SparkApp(self.plan(), spark, checkpoint, given)
 
     def query(self, store: str, *, wait: Duration = 0) -> Query:
         """Return a query of a store, for threads: it asks the worker of the app in this process.

@@ -1,0 +1,180 @@
+"""The driver's part: a streaming query for each sub-topology, and the commit of each batch."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from typing import Any, Final, Self
+
+from moldau.runtime.real_files import RealFiles
+from moldau.streams.plan.layout import Layout
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.problems import StreamsError
+from moldau.streams.running import checked, task_settings
+from moldau.streams.spark.checkpoint import Checkpoint
+from moldau.streams.spark.limits import check
+from moldau.streams.spark.shipping import pickled
+from moldau.streams.spark.slots import slots
+from moldau.streams.spark.stage import COLUMNS, RESULT_SCHEMA, Stage
+from moldau.streams.spark.topics import prepare
+from moldau.streams.spark.versions import Version
+from moldau.streams.worker.settings import AppSettings, processing_guarantee
+
+LOG: Final = logging.getLogger("moldau.streams")
+_NOT_READ: Final = ("group.", "enable.auto.commit", "auto.offset.reset", "client.id")
+
+
+class SparkApp:
+    """An app on a Spark session.
+
+        running = app.on_spark(spark, checkpoint="/shared/app", bootstrap="localhost:9092")
+        running.wait()                # until a query fails, or `stop` from another thread
+
+    Or `process_available()`, which runs all records that are there, and returns."""
+
+    def __init__(
+        self,
+        plan: Plan,
+        spark: Any,
+        checkpoint: str,
+        given: Mapping[str, object],
+    ) -> None:
+        """Check everything that can be wrong, make the topics, and hold the checkpoint. Nothing
+        runs yet."""
+        check(plan)
+        settings = _at_least_once(given)
+        if not hasattr(spark, "sparkContext") or "connect" in type(spark).__module__:
+            raise StreamsError(
+                f"app={plan.app}: it needs a session with a driver of its own, not Spark Connect: "
+                "give a master, such as spark://HOST:7077"
+            )
+        self._programs = {each.index: pickled(each) for each in plan.programs}
+        self._spark = spark
+        self._settings = settings
+        self._cache_bytes = task_settings(plan, settings).cache_bytes
+        self._layout: Layout = prepare(plan, settings)
+        self._checkpoint = Checkpoint.open(RealFiles(), checkpoint, plan)
+        self._queries: list[Any] = []
+        self._problem: str | None = None
+        self.records = 0
+        """How many records the committed batches of this driver have run."""
+        self.restored = 0
+        """How many times a task has read its stores from the checkpoint."""
+
+    def start(self, interval: str | None = None) -> Self:
+        """Start the queries. `interval` is the time between batches, such as `1 second`."""
+        trigger = {"processingTime": interval or "0 seconds"}
+        self._queries = [self._query(each, trigger) for each in self._layout.plan.programs]
+        return self
+
+    def wait(self) -> None:
+        """Wait until a query ends. Raise StreamsError if it failed."""
+        with self._told():
+            self._spark.streams.awaitAnyTermination()
+
+    def process_available(self) -> None:
+        """Run all records that are there, those in repartition topics included.
+
+        Sub-topologies run one after the other, again until none finds records."""
+        with self._told():
+            while True:
+                before = self.records
+                for program in self._layout.plan.programs:
+                    self._query(program, {"availableNow": True}).awaitTermination()
+                if self.records == before:
+                    return
+
+    def stop(self) -> None:
+        """Stop the queries and release the checkpoint. A batch that runs does not count."""
+        queries, self._queries = self._queries, []
+        for query in queries:
+            query.stop()
+        self._checkpoint.close()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Raise a failure of a task as one line, without the frames of Java."""
+        from pyspark.errors import PySparkException
+
+        try:
+            yield
+        except PySparkException as error:
+            if self._problem is not None:
+                raise StreamsError(self._problem) from None
+            raise StreamsError(f"app={self._layout.plan.app}: {_first_line(error)}") from None
+
+    def _query(self, program: Program, trigger: Mapping[str, Any]) -> Any:
+        rows = self._spark.readStream.format("moldau").option("subscribe", ",".join(program.inputs))
+        rows = rows.option("includeHeaders", "true").options(**_reader_options(self._settings))
+        name = f"{program.app}-{program.index}"
+        writer = rows.load().writeStream.queryName(name).trigger(**trigger)
+        writer = writer.option("checkpointLocation", self._checkpoint.query(program.index))
+
+        def run(frame: Any, batch: int) -> None:
+            self._run(program, frame, batch)
+
+        return writer.foreachBatch(run).start()
+
+    def _run(self, program: Program, frame: Any, batch: int) -> None:
+        """Run a batch, and commit it."""
+        kept = self._checkpoint
+        if kept.is_committed(program.index, batch):
+            return
+        versions = kept.versions_before(program.index, batch)
+        tasks = self._layout.tasks(program)
+        stage = Stage(
+            name=f"{program.app}-{program.index}-{kept.run}",
+            program=self._programs[program.index],
+            producer=self._settings.of("producer"),
+            kept=kept.state(program.index),
+            batch=batch,
+            run=kept.run,
+            versions=versions,
+            cache_bytes=self._cache_bytes,
+        )
+        chosen = ", ".join(map(str, slots(tasks)))
+        rows = frame.selectExpr(
+            *(each for each in COLUMNS if each != "time"),
+            "unix_millis(timestamp) AS time",
+            f"array({chosen})[partition] AS slot",
+        )
+        found = rows.repartition(tasks, "slot").mapInArrow(stage, RESULT_SCHEMA).collect()
+        for row in found:
+            if row["problem"] is not None:
+                self._problem = row["problem"]
+                raise StreamsError(row["problem"])
+            versions[row["task"]] = Version(
+                row["token"], tuple(row["files"]), row["snapshot_bytes"], row["delta_bytes"],
+                row["times"],
+            )  # fmt: skip
+        kept.commit(program.index, batch, versions)
+        self.records += sum(row["records"] for row in found)
+        self.restored += sum(row["is_restored"] for row in found)
+
+
+def _at_least_once(given: Mapping[str, object]) -> AppSettings:
+    """Return the settings, without transactions: outputs are at least once on Spark."""
+    return checked({**given, processing_guarantee.name: "at_least_once"})
+
+
+def _reader_options(settings: AppSettings) -> dict[str, str]:
+    consumer = settings.of("consumer")
+    options = {
+        f"kafka.{name}": value for name, value in consumer.items() if not name.startswith(_NOT_READ)
+    }
+    options.setdefault("kafka.isolation.level", "read_committed")
+    options["startingOffsets"] = consumer.get("auto.offset.reset", "earliest")
+    return options
+
+
+def _first_line(error: BaseException) -> str:
+    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
+    told = [line for line in lines if line.startswith("moldau.") or "Error:" in line]
+    return (told or lines or [type(error).__name__])[-1 if told else 0]

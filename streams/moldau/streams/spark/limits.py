@@ -1,0 +1,82 @@
+"""What an app cannot do on Spark, found when its plan is read and before anything starts. Pure."""
+
+from __future__ import annotations
+
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.patterns import patterns_of
+from moldau.streams.plan.plan import Plan
+from moldau.streams.plan.policies import Policy
+from moldau.streams.plan.steps import Step
+from moldau.streams.plan.text import describe
+from moldau.streams.problems import TopologyError
+
+_ELSEWHERE = "run the app without --engine spark"
+
+
+def refusals(plan: Plan) -> dict[str, str]:
+    """Return, by the name of a step or topic, why it cannot run on Spark."""
+    found = {
+        table.store.name: "a global table is not yet sent to executors: join a table by its key"
+        for table in plan.global_tables
+    }
+    for pattern in patterns_of(plan):
+        found[pattern] = "a batch has fixed topics: name the topics of the stream"
+    for program in plan.programs:
+        for step in program.steps:
+            reason = _refusal(step, program.on_error)
+            if reason is not None:
+                found[step.name] = reason
+    return found
+
+
+def check(plan: Plan) -> None:
+    """Raise TopologyError, which names each step, if the app cannot run on Spark."""
+    found = refusals(plan)
+    if found:
+        told = "; ".join(f"{name}: {reason}" for name, reason in found.items())
+        raise TopologyError(f"app={plan.app}: it cannot run on Spark: {told}; or {_ELSEWHERE}")
+
+
+def explain_spark(plan: Plan) -> str:
+    """Return where each step runs on Spark, and what is refused."""
+    refused = refusals(plan)
+    lines = [f"app {plan.app} on Spark: {len(plan.programs)} streaming queries"]
+    for program in plan.programs:
+        lines.append(f"query {program.index}: reads {', '.join(program.inputs)}")
+        for step in program.steps:
+            where = "executors, a Python task for each partition"
+            if step.name in refused:
+                where = f"REFUSED: {refused[step.name]}"
+            lines.append(f"  {step.name}: {describe(step)} | {where}")
+        if program.stores:
+            names = ", ".join(store.name for store in program.stores)
+            lines.append(f"  keeps {names} in the checkpoint, changes by batch; no changelogs")
+    lines += [
+        f"refused: {name}: {refused[name]}" for name in refused if name not in _step_names(plan)
+    ]
+    lines.append("repartition topics stay topics")
+    lines += [
+        "stores: a batch that runs again begins from its own version, so a record counts once",
+        "outputs and repartition topics: at least once; a batch that runs again writes them again, "
+        "and a store behind a repartition topic counts those records again",
+    ]
+    lines.append("queries of stores over HTTP: not on Spark")
+    lines.append("it cannot run" if refused else "it can run")
+    return "\n".join(lines) + "\n"
+
+
+def _step_names(plan: Plan) -> set[str]:
+    return {step.name for program in plan.programs for step in program.steps}
+
+
+def _refusal(step: Step, default: Policy) -> str | None:
+    operation = step.operation
+    if isinstance(operation, op.Process):
+        return "process(...) may set timers, which only run between batches"
+    if isinstance(operation, op.AsyncStep):
+        return "async functions are not awaited in executors: use a plain function"
+    if getattr(operation, "idle_ms", None) is not None:
+        return "idle=... closes windows by the wall clock, which stands still between batches"
+    if (step.on_error or default).retries:
+        return "retry(...) waits inside a batch: use skip, fail or dead_letter(...)"
+    return None

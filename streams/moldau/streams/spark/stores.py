@@ -1,0 +1,117 @@
+"""The stores of one task in an executor: a RocksDB on the machine, made again from the files.
+
+Invariants: an attempt has its database for itself, because it takes it by renaming its directory;
+the directory has the name of a version only while the database holds just that version. Without
+such a directory, an attempt restores the version from its files.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Self
+
+from moldau.runtime.files import Files
+from moldau.streams.plan.plan import Program
+from moldau.streams.rocks import RocksMemory, TaskDatabase
+from moldau.streams.spark.changes import Change, RecordingBacking, apply, decoded, encoded
+from moldau.streams.spark.versions import Version
+from moldau.streams.state.backing import Backing
+from moldau.streams.worker.tasks import store_kinds
+
+_OPEN = "open-"
+
+
+class AttemptStores:
+    """The stores of one attempt of one task."""
+
+    def __init__(self, files: Files, kept: str, local: str, token: str) -> None:
+        """`kept` is the directory of the files, `local` that of the databases on this machine."""
+        self._files = files
+        self._kept = kept
+        self._local = local
+        self._token = token
+        self._path = posixpath.join(local, f"{_OPEN}{token}")
+        self._database: TaskDatabase | None = None
+        self._changes: list[Change] = []
+        self._plain: list[Backing] = []
+        self.backings: Mapping[str, Backing] = {}
+        self.is_restored = False
+        """Whether the version was read from its files."""
+
+    def open(self, program: Program, version: Version, memory: RocksMemory) -> Self:
+        """Open the stores at a version."""
+        self._files.make_dirs(self._local)
+        is_here = self._take(version.token)
+        kinds = store_kinds(program.stores)
+        self._database = TaskDatabase.open(self._path, kinds, memory, self._files)
+        self._plain = [self._database.backing(store.name) for store in program.stores]
+        if not is_here:
+            self._restore(version)
+        self.backings = {
+            store.name: RecordingBacking(self._plain[at], at, self._changes)
+            for at, store in enumerate(program.stores)
+        }
+        return self
+
+    def commit(self, version: Version, times: str) -> Version:
+        """Write what has changed beside the checkpoint; return the version that this makes."""
+        database = self._database
+        assert database is not None
+        changes = self._changes
+        is_snapshot = version.wants_snapshot()
+        database.commit({})
+        if is_snapshot:
+            changes = [
+                Change(at, key, value)
+                for at, backing in enumerate(self._plain)
+                for key, value in backing.scan(b"", None)
+            ]
+        data = encoded(changes) if changes or is_snapshot else b""
+        found = version.after(self._token, len(data), times, is_snapshot=is_snapshot)
+        if data:
+            self._write(found.files[-1], data)
+        self._close()
+        self._files.rename(self._path, posixpath.join(self._local, self._token))
+        return found
+
+    def drop(self) -> None:
+        """Forget the attempt, if it was not committed."""
+        if self._database is not None:
+            self._close()
+            self._files.remove_tree(self._path)
+
+    def _take(self, token: str) -> bool:
+        """Take the database of a version, if it is on this machine."""
+        if not token:
+            return False
+        try:
+            self._files.rename(posixpath.join(self._local, token), self._path)
+        except FileNotFoundError:
+            return False
+        return True
+
+    def _restore(self, version: Version) -> None:
+        for name in self._files.list(self._local):
+            if not name.startswith(_OPEN):
+                self._files.remove_tree(posixpath.join(self._local, name))
+        assert self._database is not None
+        for name in version.files:
+            data = self._files.read_whole(posixpath.join(self._kept, name))
+            apply(decoded(data, name), self._plain)
+            self._database.commit({})
+        self.is_restored = bool(version.files)
+
+    def _write(self, name: str, data: bytes) -> None:
+        self._files.make_dirs(self._kept)
+        with self._files.open(posixpath.join(self._kept, name), "create") as file:
+            file.append(data)
+            file.sync()
+        self._files.sync_dir(self._kept)
+
+    def _close(self) -> None:
+        database, self._database = self._database, None
+        assert database is not None
+        self._plain = []
+        self.backings = {}
+        database.close()

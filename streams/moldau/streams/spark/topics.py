@@ -1,0 +1,48 @@
+"""Lay an app out on the cluster's topics for Spark, and make its repartition topics."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from moldau.client import KafkaError, NewTopic
+from moldau.client.sync import Admin, Producer
+from moldau.streams.plan.layout import Layout, laid_out
+from moldau.streams.plan.plan import Plan
+from moldau.streams.problems import MissingTopics
+from moldau.streams.worker import settings as rows
+from moldau.streams.worker.settings import AppSettings
+
+_OUTPUT_WAIT_MS = "3000"
+
+
+def prepare(plan: Plan, settings: AppSettings) -> Layout:
+    """Return the layout, with all topics there. Raise TopologyError if the app cannot run."""
+    with Admin(settings.of("admin")) as admin:
+        there = _counts(admin)
+        layout = laid_out(plan, there)
+        _require(plan.app, settings, [name for name in layout.outputs if name not in there])
+        own = {topic.name for topic in plan.repartitions}
+        for each in layout.internal:
+            if each.name in own and each.name not in there:
+                copies = settings.own[rows.replication_factor]
+                admin.create_topic(
+                    NewTopic(each.name, each.partitions, copies, configs=dict(each.configs))
+                )
+    return layout
+
+
+def _counts(admin: Admin) -> dict[str, int]:
+    topics: Any = admin.list_topics()
+    return {topic.name: len(topic.partitions) for topic in topics}
+
+
+def _require(app: str, settings: AppSettings, missing: list[str]) -> None:
+    """Let a broker that creates topics for producers do so. Raise MissingTopics if it does not."""
+    if not missing:
+        return
+    with Producer({**settings.of("producer"), "max.block.ms": _OUTPUT_WAIT_MS}) as producer:
+        for name in missing:
+            try:
+                producer.partitions(name)
+            except KafkaError:
+                raise MissingTopics(app, "output", missing) from None

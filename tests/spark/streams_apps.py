@@ -1,0 +1,131 @@
+"""Apps that run on both engines, and what comes out of each."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+from moldau.client import NewTopic
+from moldau.client.sync import Admin, Consumer, Producer
+from moldau.records import partition_for_key
+from moldau.runtime import Runtime
+from moldau.runtime.real import run
+from moldau.streams import Streams, tumbling
+from tests.streams.broker.apps import Broker, Out, RunningApp, clients
+
+PARTITIONS = 2
+NEW_MS = 1_790_000_000_000
+
+
+def word_count(name: str) -> Streams:
+    app = Streams(name, emit="every")
+    (
+        app.stream(f"{name}-lines", str, key=str)
+        .flat_map(str.split)
+        .group_by(lambda word: word)
+        .count(name="counts")
+        .changes()
+        .to(f"{name}-out")
+    )
+    return app
+
+
+def windowed_join(name: str) -> Streams:
+    """Orders with the cities of their customers, counted in windows."""
+    app = Streams(name, emit="every")
+    cities = app.table(f"{name}-cities", str, key=str)
+    joined = app.stream(f"{name}-lines", str, key=str).join(
+        cities, lambda order, city: f"{order} in {city}"
+    )
+    joined.to(f"{name}-joined")
+    (
+        joined.group_by_key()
+        .window(tumbling("10s", grace="5s"))
+        .count(name="per-window")
+        .changes()
+        .map(lambda key, count: (f"{key.key} {key.start}", str(count)))
+        .to(f"{name}-out")
+    )
+    return app
+
+
+def make_topics(servers: str, app: Streams) -> None:
+    plan = app.plan()
+    own = {topic.name for topic in plan.repartitions}
+    names = {*plan.source_topics(), *(n for each in plan.programs for n in each.outputs)} - own
+    with Admin(bootstrap_servers=servers) as admin:
+        for name in sorted(names):
+            admin.create_topic(NewTopic(name, PARTITIONS, 1, {"retention.ms": "-1"}))
+
+
+def write(servers: str, name: str, first: int, count: int, *, has_cities: bool = True) -> None:
+    """Lines of words that belong to the line's key, and cities that change."""
+    with Producer(bootstrap_servers=servers) as producer:
+        for at in range(first, first + count):
+            key = f"k{at % 7}"
+            partition = partition_for_key(key.encode(), PARTITIONS)
+            where: dict[str, Any] = {"key": key.encode(), "partition": partition}
+            at_ms = NEW_MS + 700 * at - (9000 if at % 11 == 0 else 0)
+            line = f"{key}-w{at % 3} {key}-w{at % 5}".encode()
+            headers = [("at", str(at).encode())] if at % 4 == 0 else []
+            producer.send(f"{name}-lines", line, timestamp_ms=at_ms, headers=headers, **where)
+            if has_cities and at % 5 == 0:
+                city = None if at % 20 == 15 else f"city {at}".encode()
+                producer.send(f"{name}-cities", city, timestamp_ms=at_ms, **where)
+        producer.flush()
+
+
+def in_order(outs: list[Out], name: str) -> dict[Any, list[Any]]:
+    """The records of each topic, partition and key, in their order."""
+    found: dict[Any, list[Any]] = defaultdict(list)
+    for each in outs:
+        place = (each.topic.removeprefix(name), each.partition, each.key)
+        found[place].append((each.value, each.timestamp, each.headers))
+    return dict(found)
+
+
+def outs_of(servers: str, app: Streams) -> list[Out]:
+    """All that is in the app's output topics."""
+    own = {topic.name for topic in app.plan().repartitions}
+    names = {n for each in app.plan().programs for n in each.outputs} - own
+    found: list[Out] = []
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        partitions = [each for name in sorted(names) for each in consumer.partitions(name)]
+        consumer.assign(partitions)
+        ends = consumer.end_offsets(partitions)
+        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
+            for part in consumer.poll(0.5):
+                found += [
+                    Out(
+                        part.topic, part.partition, each.key, each.value, each.timestamp,
+                        tuple(each.headers),
+                    )
+                    for each in part.records
+                ]  # fmt: skip
+    return found
+
+
+class Made(Broker):
+    """A broker that has the topics already."""
+
+    async def make(self, topics: Iterable[str], partitions: int = PARTITIONS) -> None:
+        """Do nothing."""
+
+
+def embedded(servers: str, app: Streams, state: Path) -> list[Out]:
+    """What the embedded engine makes of the records that are there."""
+    found: list[Out] = []
+
+    async def whole(runtime: Runtime) -> None:
+        async with (
+            clients(servers, runtime) as one,
+            RunningApp.of(
+                Made(servers, runtime, one.admin, one.producer), app.plan(), str(state)
+            ) as running,
+        ):
+            found.extend(await running.settled())
+
+    run(whole)
+    return found

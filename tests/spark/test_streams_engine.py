@@ -1,0 +1,102 @@
+"""Streams apps on Spark give what the embedded engine gives, record by record."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from threading import Lock
+from typing import Any
+
+import pytest
+
+from moldau.streams import Streams
+from moldau.streams.problems import StreamsError, TopologyError
+from moldau.testing import SyncEmbeddedBroker
+from tests.spark import streams_apps as apps
+
+pytestmark = pytest.mark.real
+
+
+@pytest.mark.parametrize("make", [apps.word_count, apps.windowed_join])
+def test_an_app_gives_what_the_embedded_engine_gives(
+    spark: Any,
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    tmp_path: Path,
+    make: Callable[[str], Streams],
+) -> None:
+    servers = moldau_broker.bootstrap_servers
+    names = f"{moldau_topic}-e", f"{moldau_topic}-s"
+    one, other = (make(name) for name in names)
+    for name, app in zip(names, (one, other), strict=True):
+        apps.make_topics(servers, app)
+        apps.write(servers, name, 0, 200, has_cities=make is apps.windowed_join)
+
+    expected = apps.in_order(apps.embedded(servers, one, tmp_path / "state"), names[0])
+    with other.on_spark(
+        spark, checkpoint=str(tmp_path / "checkpoint"), bootstrap=servers
+    ) as running:
+        running.process_available()
+    found = apps.in_order(apps.outs_of(servers, other), names[1])
+
+    assert len(found) > 7
+    assert found == expected
+
+
+def test_an_app_goes_on_from_its_checkpoint(
+    spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    servers, name = moldau_broker.bootstrap_servers, moldau_topic
+    app = apps.word_count(name)
+    apps.make_topics(servers, app)
+    for first in (0, 70, 140):
+        apps.write(servers, name, first, 70, has_cities=False)
+        with app.on_spark(
+            spark, checkpoint=str(tmp_path / "checkpoint"), bootstrap=servers
+        ) as running:
+            running.process_available()
+            if first:
+                # Each driver has directories of its own on the machines.
+                assert running.restored > 0
+
+    counts = apps.in_order(apps.outs_of(servers, app), name)
+    for outs in counts.values():
+        assert [int(value) for value, _, _ in outs] == list(range(1, len(outs) + 1))
+    assert sum(map(len, counts.values())) == 2 * 210
+
+
+def test_a_record_that_fails_is_told_in_one_line(
+    spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    servers, name = moldau_broker.bootstrap_servers, moldau_topic
+    app = Streams(name)
+    app.stream(f"{name}-lines", str, key=str).map_values(lambda line: str(int(line))).to(
+        f"{name}-out"
+    )
+    apps.make_topics(servers, app)
+    apps.write(servers, name, 0, 1, has_cities=False)
+
+    with (
+        app.on_spark(spark, checkpoint=str(tmp_path / "checkpoint"), bootstrap=servers) as running,
+        pytest.raises(StreamsError, match=r"offset=0 .*ValueError") as raised,
+    ):
+        running.process_available()
+
+    assert "\n" not in str(raised.value)
+    assert apps.outs_of(servers, app) == []
+
+
+def test_a_function_that_cannot_be_sent_is_named_with_its_line(
+    spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    lock = Lock()
+
+    def locked(value: str) -> str:
+        with lock:
+            return value
+
+    app = Streams(moldau_topic)
+    app.stream(f"{moldau_topic}-lines", str).map_values(locked).to(f"{moldau_topic}-out")
+
+    with pytest.raises(TopologyError, match=rf"function locked \(.*{Path(__file__).name}, line "):
+        app.on_spark(spark, checkpoint=str(tmp_path), bootstrap=moldau_broker.bootstrap_servers)

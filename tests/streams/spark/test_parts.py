@@ -1,0 +1,178 @@
+"""The pure parts of the engine `spark`: what it refuses, its versions, changes and slots."""
+
+from __future__ import annotations
+
+import pickle
+import re
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from moldau.runtime.real_files import RealFiles
+from moldau.streams import Streams, retry, tumbling
+from moldau.streams.problems import StateError, StreamsError, TopologyError
+from moldau.streams.serdes.types import INTERNAL_ANY
+from moldau.streams.spark.changes import Change, RecordingBacking, apply, decoded, encoded
+from moldau.streams.spark.checkpoint import Checkpoint
+from moldau.streams.spark.limits import check, explain_spark, refusals
+from moldau.streams.spark.shipping import pickled
+from moldau.streams.spark.slots import slots, spark_hash
+from moldau.streams.spark.versions import Version, from_json, stale_files, to_json, token_of
+from moldau.streams.state.backing import MemoryBacking
+
+
+def counted(name: str = "app", store: str = "counts") -> Streams:
+    app = Streams(name)
+    app.stream("lines", str, key=str).group_by_key().count(name=store).changes().to("out")
+    return app
+
+
+async def later(value: str) -> str:
+    return value
+
+
+def refused(what: str) -> Streams:
+    app = Streams("app")
+    lines = app.stream("lines", str, key=str)
+    if what == "names":
+        names = app.global_table("names", str, key=str)
+        lines.join(names, lambda line, name: line + name, key=lambda line: line).to("out")
+    elif what == "later":
+        lines.map_values(later).to("out")
+    elif what == "retry":
+        lines.map_values(str.upper, on_error=retry(3)).to("out")
+    elif what == "pattern":
+        app.stream(re.compile("x.*"), str, key=str).to("out")
+    else:
+        windows = lines.group_by_key().window(tumbling("1m"), emit="close", idle="5s")
+        windows.count(name="idle").changes().to("out")
+    return app
+
+
+@pytest.mark.parametrize("what", ["names", "later", "retry", "pattern", "idle"])
+def test_a_step_that_spark_cannot_do_is_refused_by_name(what: str) -> None:
+    plan = refused(what).plan()
+
+    assert len(refusals(plan)) == 1
+    with pytest.raises(TopologyError, match="cannot run on Spark"):
+        check(plan)
+    assert "it cannot run" in explain_spark(plan)
+
+
+def test_explain_says_where_each_step_runs() -> None:
+    plan = counted().plan()
+
+    assert refusals(plan) == {}
+    text = explain_spark(plan)
+    assert "query 0: reads lines" in text
+    assert "at least once" in text
+    assert text.endswith("it can run\n")
+
+
+rows = st.dictionaries(st.binary(max_size=3), st.none() | st.binary(max_size=3))
+
+
+@given(st.lists(st.tuples(rows, st.tuples(st.binary(max_size=2), st.binary(max_size=2)))))
+def test_recorded_changes_make_the_same_rows_elsewhere(steps: list[Any]) -> None:
+    one, other, changes = MemoryBacking(), MemoryBacking(), list[Change]()
+    recording = RecordingBacking(one, 0, changes)
+    for written, (first, end) in steps:
+        recording.write(list(written.items()))
+        if first < end:
+            recording.delete_range(first, end)
+
+    apply(decoded(encoded(changes), "a file"), [other])
+
+    assert list(other.scan(b"", None)) == list(one.scan(b"", None))
+
+
+def test_a_damaged_file_is_an_error_with_its_name() -> None:
+    data = bytearray(encoded([Change(0, b"key", b"value" * 10)]))
+    data[len(data) // 2] ^= 0xFF
+
+    with pytest.raises(StateError, match=r"0-1-2\.delta"):
+        list(decoded(bytes(data), "0-1-2.delta"))
+
+
+def test_a_long_chain_of_changes_becomes_a_snapshot() -> None:
+    version = Version()
+    for batch in range(8):
+        assert not version.wants_snapshot()
+        version = version.after(token_of(batch, 1, 0), 100, "", is_snapshot=False)
+    assert version.wants_snapshot()
+
+    after = version.after(token_of(8, 1, 0), 50, "times", is_snapshot=True)
+
+    assert after.files == (f"{token_of(8, 1, 0)}.snapshot",)
+    assert not after.wants_snapshot()
+    assert from_json(to_json({3: after})) == {3: after}
+
+
+def test_files_of_attempts_that_do_not_count_are_stale() -> None:
+    kept = Version().after(token_of(1, 1, 7), 10, "", is_snapshot=False)
+    names = [*kept.files, f"{token_of(1, 1, 8)}.delta", f"{token_of(9, 1, 8)}.delta"]
+
+    assert stale_files(names, [kept], 5) == [f"{token_of(1, 1, 8)}.delta"]
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 3, 7, 64])
+def test_each_task_has_a_shuffle_partition_of_its_own(tasks: int) -> None:
+    assert [spark_hash(each) % tasks for each in slots(tasks)] == list(range(tasks))
+
+
+def test_the_hash_is_that_of_spark() -> None:
+    # SELECT hash(CAST(id AS INT)) in Spark.
+    assert [spark_hash(each) for each in (0, 1, 2)] == [933211791, -559580957, 1765031574]
+
+
+def test_two_drivers_cannot_have_one_checkpoint(tmp_path: Any) -> None:
+    first = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan())
+    with pytest.raises(StreamsError, match="another driver"):
+        Checkpoint.open(RealFiles(), str(tmp_path), counted().plan())
+    first.close()
+
+    again = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan())
+    assert again.run == 2
+    again.close()
+
+
+@pytest.mark.parametrize(
+    ("app", "told"),
+    [(counted("other"), "it is of the app app"), (counted(store="totals"), "inputs or stores")],
+)
+def test_a_checkpoint_of_another_topology_is_refused(
+    tmp_path: Any, app: Streams, told: str
+) -> None:
+    Checkpoint.open(RealFiles(), str(tmp_path), counted().plan()).close()
+
+    with pytest.raises(TopologyError, match=told):
+        Checkpoint.open(RealFiles(), str(tmp_path), app.plan())
+
+
+def test_a_checkpoint_that_executors_do_not_reach_as_a_path_is_refused() -> None:
+    with pytest.raises(StreamsError, match="s3://bucket"):
+        Checkpoint.open(RealFiles(), "s3://bucket/app", counted().plan())
+
+
+def test_a_batch_begins_with_the_version_before_it(tmp_path: Any) -> None:
+    kept = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan())
+    for batch in range(20):
+        kept.commit(0, batch, {0: Version(token_of(batch, 1, 0))})
+
+    assert kept.is_committed(0, 19)
+    assert kept.versions_before(0, 19) == {0: Version(token_of(18, 1, 0))}
+    assert not kept.is_committed(0, 5)  # cleaned
+    kept.close()
+
+
+def test_a_program_keeps_its_codecs_on_the_way_to_an_executor() -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    app = Streams("app")
+    app.stream("lines").group_by(lambda line: line).count(name="counts").changes().to("out")
+    for program in app.plan().programs:
+        found = pickle.loads(pickled(program))  # noqa: S301 - our own
+        for one, other in zip(program.stores, found.stores, strict=True):
+            assert (one.key is INTERNAL_ANY, one.name) == (other.key is INTERNAL_ANY, other.name)
+        assert found.inputs == program.inputs
