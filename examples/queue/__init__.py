@@ -1,0 +1,1 @@
+"""Workers of a queue, as docs/queues.md shows them."""
