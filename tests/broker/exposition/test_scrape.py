@@ -10,7 +10,15 @@ import pytest
 
 from moldau.broker.exposition import table
 from moldau.broker.exposition.reference import render
-from moldau.client import Admin, Consumer, NewTopic, Producer
+from moldau.client import (
+    Admin,
+    Consumer,
+    NewTopic,
+    Producer,
+    Resource,
+    ResourceType,
+    ShareConsumer,
+)
 from moldau.testing import EmbeddedBroker
 from tests.broker.exposition.renew import PAGE
 from tests.broker.exposition.scraped import Scraped, application_of, broker_of, scrape
@@ -40,11 +48,23 @@ async def used(broker: EmbeddedBroker) -> None:
         await consumer.commit({("orders", 1): 3})
 
 
+async def worked(servers: str, then: Callable[[], Coroutine[Any, Any, None]]) -> None:
+    """A member of a share group has accepted one record of those that it was given."""
+    async with Admin(bootstrap_servers=servers) as admin:
+        group = Resource(ResourceType.GROUP, "mailer")
+        await admin.alter_configs(group, set_to={"share.auto.offset.reset": "earliest"})
+    async with ShareConsumer("orders", group="mailer", bootstrap_servers=servers) as queue:
+        message = await anext(queue)
+        message.ack()
+        await queue.commit()
+        await then()
+
+
 def with_a_used_broker(check: Callable[[EmbeddedBroker], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
         async with EmbeddedBroker() as broker:
             await used(broker)
-            await check(broker)
+            await worked(broker.bootstrap_servers, lambda: check(broker))
 
     asyncio.run(run())
 
@@ -55,6 +75,14 @@ def test_what_clients_did_is_in_the_page() -> None:
         at = {"topic": "orders", "partition": "1"}
         assert page.value("kafka_topic_partition_current_offset", **at) == RECORDS
         assert page.value("kafka_topic_partition_oldest_offset", **at) == 0
+        share = {"group": "mailer", **at}
+        assert page.value("moldau_sharegroup_lag", **share) == RECORDS - 1
+        held = page.value("kafka_server_sharepartitionmetrics_inflightmessagecount", **share)
+        given = page.value("moldau_sharegroup_deliveries_total")
+        assert (held, given) == (given - 1, held + 1)
+        words = "kafka_server_sharegroupmetrics_recordacknowledgement_total"
+        assert page.value(words, acktype="accept") == 1
+        assert page.value(words, acktype="reject") == 0
         assert page.value("kafka_topic_partition_in_sync_replica", **at) == 1
         assert page.value("kafka_topic_partition_leader_is_preferred", **at) == 1
         assert page.value("kafka_topic_partition_under_replicated_partition", **at) == 0

@@ -10,6 +10,7 @@ from moldau.broker.controller.levels import TRANSACTION_VERSION
 from moldau.broker.coordinator.group.contract import TopicFacts
 from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.settings import group_settings
+from moldau.broker.share.counts import ShareCounts
 from moldau.protocol.schemas.coordinator_log import SHARE_LOG
 
 if TYPE_CHECKING:
@@ -122,6 +123,7 @@ class ShareHome:
 
     def __init__(self, node: Node) -> None:
         self._node = node
+        self.counts = ShareCounts()
 
     @property
     def clock(self) -> Clock:

@@ -13,6 +13,7 @@ from moldau.broker.exposition import table
 from moldau.broker.exposition.groups import groups
 from moldau.broker.exposition.page import Page
 from moldau.broker.exposition.partitions import led_partitions, logs, of_controller, topics
+from moldau.broker.exposition.shares import shares
 from moldau.broker.exposition.traffic import connections, traffic
 from moldau.metrics import Registry, render_prometheus
 from moldau.plugins.layers import platform_version
@@ -94,6 +95,7 @@ class Scraper:
             yield from topics(page, node)
             yield from traffic(page, node)
             yield from groups(page, node)
+            yield from shares(page, node)
             directories = node.directories
             broken = len(directories.directories) - len(directories.in_service())
             page.add(table.offline_directories, len(directories.unopened) + broken)

@@ -21,6 +21,7 @@ OURS: Final = "moldau"
 _PARTITION: Final = ("topic", "partition")
 _GROUP: Final = ("consumergroup",)
 _OFFSET: Final = ("consumergroup", "topic", "partition")
+_SHARE: Final = ("group", "topic", "partition")
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,6 +229,31 @@ group_count = _gauge(
 offset_count = _gauge(
     "kafka_coordinator_group_groupmetadatamanager_numoffsets",
     "Committed offsets of groups that this node coordinates.",
+)
+
+# Share groups, written by the leaders of the partitions that they read.
+share_lag = _gauge(
+    "moldau_sharegroup_lag",
+    "Records of the partition that are not done; while members read it.",
+    *_SHARE,
+    origin=OURS,
+)
+share_in_flight = _gauge(
+    "kafka_server_sharepartitionmetrics_inflightmessagecount",
+    "Records that members hold.",
+    *_SHARE,
+)
+share_words = _counter(
+    "kafka_server_sharegroupmetrics_recordacknowledgement_total",
+    "Records of which members said this.",
+    "acktype",
+)
+share_deliveries = _counter(
+    "moldau_sharegroup_deliveries_total", "Records that were given to members.", origin=OURS
+)
+share_letters = _counter(
+    "kafka_server_sharegroupmetrics_deadletterqueuerecordcount_total",
+    "Records that were copied to topics of dead letters.",
 )
 
 # The metadata quorum, on nodes that are controllers and on those that follow it.

@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
     from moldau.broker.replication.purgatory import Purgatory
     from moldau.broker.settings import ResourceSettings
+    from moldau.broker.share.counts import ShareCounts
     from moldau.broker.share.persister import DeadLetters, Loaded, Persister, ShareKey
     from moldau.broker.share.piece import Acquired
     from moldau.logging import Logger
@@ -77,6 +78,9 @@ class Home(Protocol):
 
     @property
     def dead_letters(self) -> DeadLetters: ...
+
+    @property
+    def counts(self) -> ShareCounts: ...
 
     def group_settings(self, group_id: str) -> ResourceSettings: ...
 
@@ -206,6 +210,7 @@ class SharePartition:
         """Give a member records that were read from the window's fetch offset."""
         assert self.window is not None
         found = self.window.acquire(member_id, read, wanted, self.terms, self._now_ms())
+        self._home.counts.on_acquired(found)
         self._carry_out()
         return found
 
@@ -224,6 +229,7 @@ class SharePartition:
         if self.window is None:
             then(KafkaError(ErrorCode.INVALID_RECORD_STATE, "the share partition is loading"))
             return
+        self._home.counts.on_acknowledged(batches)
         self.window.on_acknowledge(member_id, batches, then, self.terms, self._now_ms())
         self._carry_out()
 

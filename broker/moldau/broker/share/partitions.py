@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Iterator
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.share.partition import SharePartition
@@ -23,12 +23,16 @@ class SharePartitions:
 
     def __init__(self, home: Home) -> None:
         self.sessions = ShareSessions()
+        self.counts = home.counts
         self._home = home
         self._known: dict[ShareKey, SharePartition] = {}
         self._swept = 0
 
     def __len__(self) -> int:
         return len(self._known)
+
+    def __iter__(self) -> Iterator[SharePartition]:
+        return iter(self._known.values())
 
     def get(self, key: ShareKey) -> SharePartition | None:
         """Return a share partition that is not over, or None."""
