@@ -242,7 +242,12 @@ def test_an_import_keeps_ids_and_versions() -> None:
         assert (made["id"], made["version"]) == (40, 7)
         taken = {"schema": USER_2, "id": 40, "version": 8}
         assert await rest.error("POST", "/subjects/a/versions", taken) == (422, 42207)
+        again = {"schema": USER_2, "id": 50, "version": 7}
+        assert await rest.error("POST", "/subjects/a/versions", again) == (422, 42201)
         await rest.ask("PUT", "/mode", {"mode": "READWRITE"})
+        for version in (1, 7, 9):
+            wrong = {"schema": USER_2, "version": version}
+            assert await rest.error("POST", "/subjects/a/versions", wrong) == (422, 42201)
         made = await rest.register("a", USER_2)
         assert (made["id"], made["version"]) == (41, 8)
 
@@ -304,6 +309,8 @@ def test_metadata_and_rules_are_kept_and_inherited() -> None:
         other = {"properties": {"owner": "till"}}
         made = await rest.register("a", USER_2, metadata=other)
         assert (made["id"], made["version"]) == (3, 3)
+        old = await rest.register("a", USER)  # by a producer that knows of no metadata
+        assert (old["id"], old["version"]) == (1, 1)
         found = await rest.get("/subjects/a/metadata?key=owner&value=shop")
         assert found["version"] == 2
 

@@ -51,12 +51,13 @@ class Decisions:
         mode = self._store.mode(subject)
         self._check_mode(subject, mode, has_id=asked.id is not None)
         normalize = normalize or self._store.setting(subject, "normalize") is True
-        schema = self._catalogue.canonical(asked.schema, subject, normalize=normalize)
-        schema = self._populated(subject, schema)
+        given = self._catalogue.canonical(asked.schema, subject, normalize=normalize)
+        schema = self._populated(subject, given)
         context = self._store.context(context_of(subject))
-        known = self.find(subject, schema)
+        known = self.find(subject, given) or self.find(subject, schema)
         if known is not None and asked.id in (None, known.id):
             return Outcome(_registered(known))
+        number = self._number(subject, asked.version, is_import=mode == "IMPORT")
         if mode != "IMPORT":
             self._check_compatible(subject, schema)
         digest = digest_of(schema)
@@ -64,12 +65,20 @@ class Decisions:
         taken = context.schemas.get(schema_id)
         if taken is not None and digest_of(taken) != digest:
             raise refusals.id_is_taken(schema_id)
-        number = asked.version or self._store.next_version(subject)
         made = Version(subject, number, schema_id, schema, digest)
         body = _body_of(schema)
         return Outcome(
             _registered(made), [schema_entry(subject, number, schema_id, body, is_deleted=False)]
         )
+
+    def _number(self, subject: str, wanted: int | None, *, is_import: bool) -> int:
+        """Return the number of a new version. An import may leave gaps; nothing is overwritten."""
+        following = self._store.next_version(subject)
+        if wanted is None or wanted == following:
+            return following
+        if not is_import or self._store.version(subject, wanted) is not None:
+            raise refusals.not_the_next_version(subject, wanted, following)
+        return wanted
 
     def find(self, subject: str, schema: Schema, *, deleted: bool = False) -> Version | None:
         """Return the latest version of a subject with this canonical schema. Metadata and rules

@@ -129,6 +129,11 @@ def is_referenced(subject: str, version: int) -> Refusal:
     )
 
 
+def not_the_next_version(subject: str, version: int, following: int) -> Refusal:
+    message = f"Version {version} of subject {subject} cannot be made: the next one is {following}"
+    return Refusal(INVALID_SCHEMA, message)
+
+
 def id_is_taken(schema_id: int) -> Refusal:
     return Refusal(42207, f"Schema id {schema_id} is already used by another schema")
 
