@@ -508,3 +508,15 @@ async def test_records_wait_for_the_time_that_they_name(at: Serving) -> None:
     )
     row = await fetch(at, topic_id, "a", 1, (1, 3, [ACCEPT]), max_wait_ms=60_000)
     assert acquired(row) == [(0, 0, 1)]
+
+
+@serving()
+async def test_a_topic_that_no_share_group_reads_has_nothing_of_share_groups(at: Serving) -> None:
+    topic_id = await coordinated(at, 2)
+    await write(at, b"one")
+    assert len(at.node.shares) == 0
+    await joined(at)
+    await fetch(at, topic_id, "a", 0)
+    assert [(share.key.topic_id, share.key.partition) for share in at.node.shares] == [
+        (topic_id, 0)
+    ], "only what is read, and not the other partition"
