@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands import share_peek, share_reset
+from moldau.cli.commands import share_dlq, share_peek, share_reset
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
 from moldau.cli.names import name_of, topic_name
@@ -197,7 +197,7 @@ async def _deleted(client: Admin, groups: Sequence[str], topics: Sequence[str]) 
 
 
 command = ActionCommand(
-    "Share groups (queues): list, describe, offsets, reset, init, peek, delete.",
+    "Share groups (queues): list, describe, offsets, reset, init, peek, dlq, delete.",
     (
         Action("list", "the share groups there are", _add_list, _list),
         Action("describe", "state, members, start offsets and lag", _add_groups, _describe),
@@ -205,6 +205,7 @@ command = ActionCommand(
         share_reset.RESET,
         share_reset.INIT,
         share_peek.PEEK,
+        share_dlq.DLQ,
         Action("delete", "forget groups, or topics that they have read", _add_delete, _delete),
     ),
 )

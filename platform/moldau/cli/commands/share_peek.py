@@ -78,7 +78,7 @@ def _peek(arguments: Namespace, context: Context) -> int:
         from moldau.client.consumer.consumer import Consumer
 
         with opened(lambda runtime: Consumer(settings, runtime=runtime)) as consumer:
-            consumer.run(lambda client: _read(client, starts, arguments.count, write))
+            consumer.run(lambda client: read_from(client, starts, arguments.count, write))
     write_lines(context.err, [f"moldau: {_NOTE}"])
     return Exit.DONE
 
@@ -95,7 +95,7 @@ async def _starts(client: Admin, group: str) -> Starts:
     return {where: each.start for where, each in offsets.items() if each.start is not None}
 
 
-async def _read(
+async def read_from(
     client: Consumer, starts: Starts, count: int, write: Callable[[PartitionRecords], None]
 ) -> None:
     """Write up to `count` records, in the order of the partitions, up to the present ends."""

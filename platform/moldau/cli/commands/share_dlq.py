@@ -1,0 +1,167 @@
+"""`moldau share dlq`: list the dead letters of a share group, and send them to their topics again.
+
+Dead letters stay where they are: a topic is a log. A letter that was written twice, because a
+broker crashed in between, is shown and sent once.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser, Namespace
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+from moldau.cli.command import Context, Exit
+from moldau.cli.commands.actions import Action
+from moldau.cli.commands.cluster_connection import client_settings, opened, opened_admin
+from moldau.cli.commands.consume_format import text
+from moldau.cli.commands.group_plan import DRY_RUN, add_execute
+from moldau.cli.commands.share_peek import read_from
+from moldau.cli.names import name_of, topic_name
+from moldau.cli.output import write_json, write_lines, write_table
+from moldau.errors import MoldauError
+from moldau.errors.codes import ErrorCode
+
+if TYPE_CHECKING:
+    from moldau.client import Admin, Consumer, PartitionRecords, Producer, TopicPartition
+
+_PREFIX: Final = "__dlq.errors."
+_SETTING: Final = "share.dlq.topic"
+_ALL: Final = 2**31 - 1
+_HELP: Final = "list dead letters, or replay them (dry run unless --execute)"
+_DESCRIPTION: Final = """\
+Reads what the group has given up from its topic of dead letters (share.dlq.topic). `replay` sends
+key, value and headers to the topics that the letters came from; without --execute it only lists
+them. The letters stay in the topic, so a second replay sends them again: `moldau topic trim`
+deletes them. A letter that was too large to be copied has no content, and is not sent."""
+
+
+class Letter(NamedTuple):
+    """A dead letter, and the place of the record that it is a copy of."""
+
+    topic: str
+    partition: str
+    offset: str
+    deliveries: str
+    message: str
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, bytes | None], ...]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether it is the copy of a record that was too large, or had nothing in it."""
+        return self.key is None and self.value is None and not self.headers
+
+
+def _add_dlq(parser: ArgumentParser) -> None:
+    parser.add_argument("what", choices=("list", "replay"))
+    parser.add_argument("group", metavar="GROUP", type=name_of("share group"))
+    parser.add_argument(
+        "--topic", type=topic_name, metavar="TOPIC", help="instead of the group's share.dlq.topic"
+    )
+    add_execute(parser)
+
+
+def _dlq(arguments: Namespace, context: Context) -> int:
+    with opened_admin(arguments, context) as admin:
+        places = admin.run(lambda client: _places(client, arguments.group, arguments.topic))
+    settings = client_settings(arguments, context, {"enable.auto.commit": "false"})
+    found: dict[tuple[str, str, str], Letter] = {}
+
+    def note(part: PartitionRecords) -> None:
+        for record in part.records:
+            letter = _letter(record.headers, record.key, record.value, arguments.group)
+            if letter is not None:
+                found.setdefault(letter[:3], letter)
+
+    from moldau.client.consumer.consumer import Consumer
+    from moldau.client.producer.producer import Producer
+
+    def consumer(runtime: Any) -> Consumer[Any, Any]:
+        return Consumer(settings, runtime=runtime)
+
+    if places:
+        with opened(consumer) as reading:
+            reading.run(lambda client: read_from(client, places, _ALL, note))
+    letters = list(found.values())
+    is_sending = arguments.what == "replay" and arguments.execute
+    if is_sending:
+        to_send = client_settings(arguments, context)
+        with opened(lambda runtime: Producer(to_send, runtime=runtime)) as sending:
+            sending.run(lambda client: _send(client, letters))
+    _tell(arguments, context, letters)
+    if arguments.what == "replay" and not arguments.execute and not arguments.json:
+        write_lines(context.out, [DRY_RUN])
+    return Exit.DONE
+
+
+async def _places(client: Admin, group: str, topic: str | None) -> dict[TopicPartition, int]:
+    """Return the partitions of the group's topic of dead letters, to be read from their start;
+    none while the topic that the group names was not needed yet."""
+    from moldau.client import KafkaError, Resource, ResourceType
+
+    if topic is None:
+        found = await client.describe_configs(Resource(ResourceType.GROUP, group))
+        topic = next((each.value for each in found if each.name == _SETTING), None)
+        if not topic:
+            raise MoldauError(f"the group has no {_SETTING}: set it, or give --topic", group=group)
+        described = (await client.describe_topics([topic]))[topic]
+        if isinstance(described, KafkaError):
+            if described.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                return {}
+            raise described
+    return dict.fromkeys(await client.partitions(topic), 0)
+
+
+def _letter(headers: Any, key: bytes | None, value: bytes | None, group: str) -> Letter | None:
+    """Return the dead letter; None if it is none of this group."""
+    own = {name.removeprefix(_PREFIX): text(each) for name, each in headers if _is_own(name)}
+    if own.get("group") != group:
+        return None
+    names = ("topic", "partition", "offset", "delivery.count", "message")
+    rest = tuple((name, each) for name, each in headers if not _is_own(name))
+    topic, partition, offset, deliveries, message = (own.get(name, "-") for name in names)
+    return Letter(topic, partition, offset, deliveries, message, key, value, rest)
+
+
+def _is_own(name: str) -> bool:
+    return name.startswith(_PREFIX)
+
+
+async def _send(client: Producer[Any, Any], letters: list[Letter]) -> None:
+    """Send the letters to their topics, and wait until all are stored."""
+    pending = [
+        await client.send(each.topic, each.value, key=each.key, headers=list(each.headers))
+        for each in letters
+        if not each.is_empty
+    ]
+    for each in pending:
+        await each
+
+
+def _tell(arguments: Namespace, context: Context, letters: list[Letter]) -> None:
+    is_sending = arguments.what == "replay" and arguments.execute
+    facts = [
+        {
+            "topic": each.topic,
+            "partition": int(each.partition),
+            "offset": int(each.offset),
+            "delivery_count": int(each.deliveries),
+            "message": each.message,
+            "key": None if each.key is None else text(each.key),
+            "value": None if each.value is None else text(each.value),
+            "replayed": is_sending and not each.is_empty,
+        }
+        for each in letters
+    ]
+    if arguments.json:
+        write_json(context.out, facts)
+        return
+    header = ("TOPIC", "PARTITION", "OFFSET", "DELIVERIES", "REPLAYED", "MESSAGE")
+    rows = [
+        (*each[:4], "yes" if is_sending and not each.is_empty else "no", each.message)
+        for each in letters
+    ]
+    write_table(context.out, header, rows)
+
+
+DLQ = Action("dlq", _HELP, _add_dlq, _dlq, _DESCRIPTION)
