@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -160,3 +161,21 @@ def test_settings_of_a_client_need_those_of_a_login(shell: Shell) -> None:
     done = shell("user", "add", "tom", "--out", "tom.properties")
     assert "their security.protocol is PLAINTEXT" in done.err
     assert shell.good("user", "list", "--json").json == []
+
+
+def test_rules_are_suggested_from_a_dry_run(tmp_path: Path) -> None:
+    log = tmp_path / "audit.jsonl"
+    settings = {
+        "authorizer.class.name": "standard",
+        "moldau.authorizer.dry.run": "true",
+        "moldau.audit.log": str(log),
+    }
+    with SyncEmbeddedBroker(settings=settings) as broker:
+        at = Shell(broker.bootstrap_servers)
+        at.good("topic", "create", "orders")
+        at.good("produce", "orders", source="value\n")
+    found = at.good("acl", "suggest", str(log)).out.splitlines()
+    assert "moldau acl add ANONYMOUS WRITE topic:orders" in found
+    assert not [each for each in found if "DESCRIBE topic:orders" in each]
+    assert at.good("acl", "suggest", str(log), "--user", "alice").out == ""
+    assert "missing.jsonl" in at("acl", "suggest", str(tmp_path / "missing.jsonl")).err

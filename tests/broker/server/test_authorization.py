@@ -49,3 +49,21 @@ def test_kafkas_class_name_and_its_settings_are_understood(name: str) -> None:
 def test_what_cannot_be_meant_is_refused(given: dict[str, str], said: str) -> None:
     with pytest.raises(ConfigError, match=said):
         authorizer_of(settings(**given), Image)
+
+
+@pytest.mark.parametrize(
+    ("given", "said"),
+    [
+        ({"moldau.audit.log": "x"}, "needs authorizer.class.name=standard"),
+        ({"moldau.authorizer.dry.run": "true"}, "needs authorizer.class.name=standard"),
+        (
+            {"moldau.authorizer.dry.run": "true", "authorizer.class.name": "standard"},
+            "a dry run denies nothing",
+        ),
+    ],
+)
+def test_a_dry_run_and_an_audit_without_effect_are_refused(
+    given: dict[str, str], said: str
+) -> None:
+    with pytest.raises(ConfigError, match=said):
+        authorizer_of(settings(**given), Image)

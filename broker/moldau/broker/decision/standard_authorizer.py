@@ -17,6 +17,7 @@ from moldau.broker.security.access.index import AclIndex, Question
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from moldau.broker.decision.audit import AuditLog
     from moldau.broker.decision.authorizer import Right
     from moldau.broker.decision.context import RequestContext
     from moldau.broker.security.access.rule import Acl
@@ -70,11 +71,16 @@ class StandardAuthorizer:
         super_users: Iterable[str] = (),
         *,
         allows_by_default: bool = False,
+        audit: AuditLog | None = None,
+        is_dry_run: bool = False,
     ) -> None:
         """`super_users` are principals such as User:admin. `allows_by_default` is for resources
-        without any rule (allow.everyone.if.no.acl.found)."""
+        without any rule (allow.everyone.if.no.acl.found). `audit` gets the decisions. A dry run
+        serves denied requests."""
         self.super_users: Final = frozenset(super_users)
         self.allows_by_default: Final = allows_by_default
+        self.is_dry_run: Final = is_dry_run
+        self._audit = audit
         self.is_ready = False
         """Whether the metadata is known. The server sets it."""
         self._index = index
@@ -110,7 +116,11 @@ class StandardAuthorizer:
             self._kept_count += 1
             if self._kept_count > _KEPT_MAX:
                 self._forget(self._index())
-            return self.explain(principal, host, right, name).is_allowed
+            verdict = self.explain(principal, host, right, name)
+            if self._audit is not None:
+                counts = verdict.is_allowed or not self.is_dry_run
+                self._audit.note((principal, host), right, name, verdict, counts=counts)
+            return verdict.is_allowed or self.is_dry_run
 
         if principal not in self.super_users:
             self._ready_index()
@@ -121,7 +131,7 @@ class StandardAuthorizer:
     def allowed_on_some(self, context: RequestContext, right: Right) -> bool:
         """Whether the client has the right on some resource, whatever its name."""
         principal, host = str(context.principal), _host(context.client_host)
-        if self.explain(principal, host, right, _SOME_NAME).is_allowed:
+        if self.is_dry_run or self.explain(principal, host, right, _SOME_NAME).is_allowed:
             return True
         index = self._ready_index()
         return index.allows_some(principal, host, right.operation, right.resource)

@@ -55,7 +55,7 @@ def findings(settings: Settings) -> list[Finding]:
     from moldau.broker.main.exposure import is_local
     from moldau.broker.server.security import own_settings
     from moldau.broker.settings import read_listeners, tls
-    from moldau.broker.settings.security import authorizer_class_name
+    from moldau.broker.settings.security import authorizer_class_name, moldau_authorizer_dry_run
 
     listeners = read_listeners(settings)
     found = []
@@ -77,6 +77,9 @@ def findings(settings: Settings) -> list[Finding]:
         found.append(
             Finding("every client that is let in may do everything", authorizer_class_name.name)
         )
+    if settings[moldau_authorizer_dry_run]:
+        row = moldau_authorizer_dry_run.name
+        found.append(Finding("denied requests are served: it is a dry run", row))
     return found
 
 

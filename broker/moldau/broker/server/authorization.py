@@ -15,15 +15,25 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, cast
 
+from moldau.broker.decision.audit import AuditLog
 from moldau.broker.decision.authorizer import ALLOW_ALL, Authorizer
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
-from moldau.broker.settings.security import ALLOW_EVERYONE, SUPER_USERS, authorizer_class_name
+from moldau.broker.settings.security import (
+    ALLOW_EVERYONE,
+    SUPER_USERS,
+    authorizer_class_name,
+    moldau_audit_log,
+    moldau_authorizer_dry_run,
+)
 from moldau.errors import ConfigError
 from moldau.plugins import PluginError, installed_plugins
+from moldau.runtime.places import absolute_path
 
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
     from moldau.config import Settings
+    from moldau.logging import Logger
+    from moldau.runtime import Runtime
 
 GROUP: Final = "moldau.authorizers"
 STANDARD: Final = frozenset(
@@ -35,18 +45,55 @@ STANDARD: Final = frozenset(
 )
 
 
-def authorizer_of(settings: Settings, image: Callable[[], Image]) -> Authorizer:
-    """Return the authorizer. `image` returns the committed metadata. Raise ConfigError."""
+def authorizer_of(
+    settings: Settings,
+    image: Callable[[], Image],
+    make_audit: Callable[[str], AuditLog] | None = None,
+) -> Authorizer:
+    """Return the authorizer. `image` returns the committed metadata, `make_audit` the audit log at
+    a path. Raise ConfigError."""
     name = settings[authorizer_class_name].strip()
+    path, is_dry_run = settings[moldau_audit_log], settings[moldau_authorizer_dry_run]
+    if name not in STANDARD:
+        _check_needs_standard(path, is_dry_run=is_dry_run)
     if not name:
         return ALLOW_ALL
     if name in STANDARD:
+        if is_dry_run and not path:
+            raise ConfigError(
+                "a dry run denies nothing, so it needs the log of what it would deny",
+                setting=moldau_audit_log.name,
+            )
         return StandardAuthorizer(
             lambda: image().acls.index,
             super_users_of(_given(settings, SUPER_USERS)),
             allows_by_default=_is_true(ALLOW_EVERYONE, _given(settings, ALLOW_EVERYONE)),
+            audit=make_audit(path) if path and make_audit is not None else None,
+            is_dry_run=is_dry_run,
         )
     return _plugin(name, settings)
+
+
+def _check_needs_standard(path: str | None, *, is_dry_run: bool) -> None:
+    """Raise ConfigError for settings that only the standard authorizer has."""
+    for row, given in ((moldau_audit_log, path), (moldau_authorizer_dry_run, is_dry_run)):
+        if given:
+            raise ConfigError(
+                f"it needs {authorizer_class_name.name}=standard, whose decisions it is about",
+                setting=row.name,
+            )
+
+
+def audit_maker(runtime: Runtime, log: Logger) -> Callable[[str], AuditLog]:
+    """Return a function that opens the audit log at a path."""
+
+    def make(path: str) -> AuditLog:
+        def on_failure(error: OSError) -> None:
+            log.failure("the audit log cannot be written; decisions go on", error)
+
+        return AuditLog(runtime.files, absolute_path(path), runtime.clock.wall_ms, on_failure)
+
+    return make
 
 
 def note_ready(authorizer: Authorizer) -> None:

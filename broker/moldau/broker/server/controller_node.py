@@ -23,7 +23,7 @@ from moldau.broker.decision.context import of_node
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
 from moldau.broker.network import NetworkMetrics, SocketServer
-from moldau.broker.server.authorization import authorizer_of, note_ready
+from moldau.broker.server.authorization import audit_maker, authorizer_of, note_ready
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.controller_service import ControllerService
@@ -127,7 +127,10 @@ class ControllerNode:
         missing = unbuilt(self._settings)
         if missing:
             raise ConfigError("; ".join(missing))
-        authorizer = authorizer_of(self._settings, lambda: self._publisher.image)
+        log = self._loggers.get(f"{LOGGER}.security")
+        authorizer = authorizer_of(
+            self._settings, lambda: self._publisher.image, audit_maker(self._runtime, log)
+        )
         cluster_id = cluster_of(self._runtime.files, self._settings)
         self._take_directories(cluster_id)
         metadata = places_of(self._settings).metadata

@@ -39,7 +39,7 @@ from moldau.broker.network import NetworkMetrics, SocketServer
 from moldau.broker.replication import metrics as replica_metrics
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
-from moldau.broker.server.authorization import authorizer_of, note_ready
+from moldau.broker.server.authorization import audit_maker, authorizer_of, note_ready
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.coordinators import coordinators_of
@@ -188,7 +188,10 @@ class Broker:
 
     async def _start(self, host_name: str) -> None:
         self._refuse_unbuilt(self._settings)
-        authorizer = authorizer_of(self._settings, lambda: self._publisher.image)
+        log = self._loggers.get(f"{LOGGER}.security")
+        authorizer = authorizer_of(
+            self._settings, lambda: self._publisher.image, audit_maker(self._runtime, log)
+        )
         cluster_id = cluster_of(self._runtime.files, self._settings)
         directories = self._take_directories(cluster_id)
         controller = self._open_controller(cluster_id)

@@ -2,7 +2,17 @@
 
 from __future__ import annotations
 
-from moldau.config import CLASS, LONG, PASSWORD, STRING, Importance, Setting, UpdateMode, at_least
+from moldau.config import (
+    BOOLEAN,
+    CLASS,
+    LONG,
+    PASSWORD,
+    STRING,
+    Importance,
+    Setting,
+    UpdateMode,
+    at_least,
+)
 
 SUPER_USERS = "super.users"
 ALLOW_EVERYONE = "allow.everyone.if.no.acl.found"
@@ -15,6 +25,20 @@ authorizer_class_name = Setting(
     "",
     "The plugin that decides what a principal may do; empty means that all may do everything.",
     importance=Importance.LOW,
+)
+moldau_audit_log = Setting(
+    "moldau.audit.log",
+    STRING,
+    None,
+    "A file of JSON lines with the decisions of the standard authorizer, each once until a rule "
+    "changes. `moldau acl suggest` reads it. Kafka has no such setting.",
+)
+moldau_authorizer_dry_run = Setting(
+    "moldau.authorizer.dry.run",
+    BOOLEAN,
+    False,
+    "Whether denied requests are served and only written to `moldau.audit.log`, to find the rules "
+    "that a running cluster needs. Kafka has no such setting.",
 )
 principal_builder_class = Setting(
     "principal.builder.class",

@@ -156,6 +156,41 @@ def _explain(arguments: Namespace, context: Context) -> int:
     return Exit.DONE if is_allowed else Exit.FAILED
 
 
+def _add_logs(parser: ArgumentParser) -> None:
+    parser.add_argument("logs", nargs="+", metavar="FILE", help="moldau.audit.log of each node")
+    parser.add_argument("--user", metavar="USER", help="only for this user")
+    parser.add_argument("--json", action="store_true", help="write JSON")
+
+
+def _suggest(arguments: Namespace, context: Context) -> int:
+    from moldau.client.admin.suggestion import suggested
+    from moldau.runtime.places import absolute_path
+    from moldau.runtime.real_files import RealFiles
+
+    lines: list[str] = []
+    for path in arguments.logs:
+        try:
+            lines += RealFiles().read_text(absolute_path(path)).splitlines()
+        except (OSError, UnicodeDecodeError) as error:
+            raise UsageError(f"{path}: {error}") from error
+    found = suggested(lines, None if arguments.user is None else _principal(arguments.user))
+    if arguments.json:
+        write_json(context.out, [_plain(each) for each in found.rules])
+    else:
+        write_lines(context.out, map(_command_of, found.rules))
+    if found.bad_lines:
+        context.err.write(f"moldau: {found.bad_lines} lines are no decisions\n")
+    return Exit.DONE
+
+
+def _command_of(rule: Acl) -> str:
+    """Return the command that adds a rule."""
+    from shlex import join
+
+    user = rule.principal.removeprefix("User:") if rule.principal.count(":") == 1 else ""
+    return join(["moldau", "acl", "add", user or rule.principal, rule.operation.name, _named(rule)])
+
+
 def _chosen(arguments: Namespace) -> AclFilter:
     from moldau.client.admin.security import AclFilter
 
@@ -280,7 +315,7 @@ def _plain(rule: Acl) -> dict[str, str]:
 
 
 command = ActionCommand(
-    "Access rules (ACLs): list, add, remove, explain.",
+    "Access rules (ACLs): list, add, remove, explain, suggest.",
     (
         Action("list", "the rules", _add_filter, _list),
         Action("add", "allow or deny something", _add_rule, _add, __doc__.partition("\n\n")[2]),
@@ -290,6 +325,15 @@ command = ActionCommand(
             "whether a user may do something, and which rule decides",
             _add_question,
             _explain,
+        ),
+        Action(
+            "suggest",
+            "the rules that denied requests needed, from audit logs",
+            _add_logs,
+            _suggest,
+            "Reads moldau.audit.log, best of a dry run (moldau.authorizer.dry.run), and writes the "
+            "commands that add the missing rules. It changes nothing.",
+            has_cluster=False,
         ),
     ),
 )

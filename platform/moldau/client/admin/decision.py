@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from moldau.client.admin.security import Acl
 
 _ANYONE: Final = "User:*"
-_IMPLYING: Final = {
+IMPLYING: Final = {
     Op.DESCRIBE: (Op.READ, Op.WRITE, Op.DELETE, Op.ALTER),
     Op.DESCRIBE_CONFIGS: (Op.ALTER_CONFIGS,),
 }
@@ -27,7 +27,7 @@ def deciding(rules: Iterable[Acl], principal: str, host: str, operation: Op) -> 
     """Return the rule that decides; None if there is none."""
     from moldau.client.admin.security import AclPermission
 
-    allowing = {operation, Op.ALL, *_IMPLYING.get(operation, ())}
+    allowing = {operation, Op.ALL, *IMPLYING.get(operation, ())}
     denying = {operation, Op.ALL}
     allowed = None
     for rule in rules:
