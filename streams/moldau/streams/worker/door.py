@@ -19,6 +19,7 @@ from moldau.client import (
     Consumer,
     KafkaError,
     NewTopic,
+    PartitionColumns,
     PartitionRecords,
     Producer,
     RebalanceListener,
@@ -152,6 +153,9 @@ class Door:
             "enable.auto.commit": "false",
             "allow.auto.create.topics": "false",
         }
+        # Interceptors look at records, which columns do not make.
+        self._has_interceptors = bool(of_group.get("interceptor.classes"))
+        self._records_max = int(of_group["max.poll.records"])
         assignors = of_group.pop("partition.assignment.strategy", None)
         strategy = [self.owners] if assignors is None else assignors.split(",")
         self.consumer = Consumer(of_group, runtime=runtime, partition_assignment_strategy=strategy)
@@ -268,8 +272,10 @@ class Door:
 
         Rebalances happen inside this call.
         """
-        parts = await self.consumer.poll(timeout_s)
-        return [_fetched(each) for each in parts]
+        if self._has_interceptors:
+            return [_fetched(each) for each in await self.consumer.poll(timeout_s)]
+        batches = await self.consumer.poll_batches(timeout_s, max_records=self._records_max)
+        return [_fetched_columns(each) for each in batches]
 
     def assigned(self) -> frozenset[TopicPartition]:
         """Return the partitions that the group has assigned to this worker."""
@@ -330,6 +336,20 @@ class Door:
             for where, each in found.items()
             if each is not None
         }
+
+
+def _fetched_columns(part: PartitionColumns) -> Fetched:
+    """Take fetched columns as lists: no object is made of a record."""
+    headers = part.headers
+    chunk = Chunk(
+        part.offsets.tolist(),
+        part.timestamps.tolist(),
+        part.keys.tolist(),
+        part.values.tolist(),
+        part.next_offset,
+        None if headers is None else headers.tolist(),
+    )
+    return Fetched(TopicPartition(part.topic, part.partition), chunk)
 
 
 def _fetched(part: PartitionRecords) -> Fetched:
