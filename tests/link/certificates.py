@@ -69,6 +69,19 @@ class Authority(Issued):
         return Issued(key, certificate)
 
 
+AUTHORITY_USAGE = x509.KeyUsage(
+    digital_signature=True,
+    content_commitment=False,
+    key_encipherment=False,
+    data_encipherment=False,
+    key_agreement=False,
+    key_cert_sign=True,
+    crl_sign=True,
+    encipher_only=False,
+    decipher_only=False,
+)
+
+
 def _signed(
     subject: x509.Name,
     issuer: x509.Name,
@@ -88,7 +101,14 @@ def _signed(
         .not_valid_before(now + days[0] * DAY)
         .not_valid_after(now + days[1] * DAY)
         .add_extension(x509.BasicConstraints(hosts is None, None), critical=True)
+        # Python 3.13 checks certificates strictly: it wants these.
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .add_extension(
+            x509.AuthorityKeyIdentifier.from_issuer_public_key(signer.public_key()), critical=False
+        )
     )
+    if hosts is None:
+        builder = builder.add_extension(AUTHORITY_USAGE, critical=True)
     if hosts:
         builder = builder.add_extension(
             x509.SubjectAlternativeName([_alternative(each) for each in hosts]), critical=False
