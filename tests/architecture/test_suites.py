@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import re
+
 import pytest
 
 from tests import suites
-from tests.architecture.sources import python
+from tests.architecture.sources import ROOT, python
 
 QUICK, SPARK, OTHERS = (
     "not deep and not slow",
@@ -52,3 +54,11 @@ def test_the_fast_part_leaves_out_the_long_files_alone() -> None:
     deep = {path for path in read if suites.is_left_out(path, QUICK)}
     assert left_out - deep == suites.long_files()
     assert len(suites.long_files()) < len(read) / 4, "most files are quick"
+
+
+def test_a_part_runs_on_the_newest_python_in_each_run_of_ci() -> None:
+    text = (ROOT / ".ci/run").read_text(encoding="ascii")
+    (call,) = re.findall(r'make test-newest NEWEST="(.*)" \\\n  ARGS="(.*)"', text)
+
+    assert suites.is_left_out(sorted(suites.long_files())[0], call[0])
+    assert all((ROOT / folder).is_dir() for folder in call[1].split())
