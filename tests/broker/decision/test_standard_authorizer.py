@@ -159,3 +159,24 @@ def test_kept_decisions_are_bounded() -> None:
         names = [str(number) for number in range(start, start + 1000)]
         assert len(authorizer.allowed(context(), right, names)) == 1000
         assert authorizer._kept_count <= 52_000
+
+
+@pytest.mark.parametrize(
+    ("network", "host", "is_within"),
+    [
+        ("10.0.0.0/8", "10.1.2.3", True),
+        ("10.0.0.0/8", "11.1.2.3", False),
+        ("10.1.2.3/8", "10.9.9.9", True),
+        ("2001:db8::/32", "2001:db8:0:0:0:0:0:1", True),
+        ("10.0.0.0/8", "2001:db8:0:0:0:0:0:1", False),
+        ("10.0.0.0/99", "10.0.0.1", False),
+        ("/10.0.0.1", "10.0.0.1", False),
+        ("10.0.0.0/8", "", False),
+    ],
+)
+def test_a_rule_for_a_network_is_about_the_addresses_in_it(
+    network: str, host: str, is_within: bool
+) -> None:
+    authorizer = of(rule("orders", host=network))
+    right = Right(TOPIC, READ)
+    assert authorizer.explain("User:alice", host, right, "orders").is_allowed is is_within

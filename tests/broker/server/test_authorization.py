@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import pytest
 
 from moldau.broker.controller.image import Image
 from moldau.broker.decision.authorizer import ALLOW_ALL
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
-from moldau.broker.server.authorization import authorizer_of
+from moldau.broker.server.authorization import authorizer_of, check_authorizer
 from moldau.errors import ConfigError
 from tests.broker.api.administered import settings
 
@@ -67,3 +69,9 @@ def test_a_dry_run_and_an_audit_without_effect_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=said):
         authorizer_of(settings(**given), Image)
+
+
+def test_a_plugin_that_lacks_a_member_is_no_authorizer() -> None:
+    check_authorizer(ALLOW_ALL)
+    with pytest.raises(ConfigError, match="lacks uses_rules, allowed, allowed_on_some"):
+        check_authorizer(SimpleNamespace(allows_all=False))

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
+from moldau.protocol.acl_hosts import host_matches
 from moldau.protocol.acl_operations import AclOperation as Op
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ def deciding(rules: Iterable[Acl], principal: str, host: str, operation: Op) -> 
     denying = {operation, Op.ALL}
     allowed = None
     for rule in rules:
-        if rule.principal not in (principal, _ANYONE) or rule.host not in (host, "*"):
+        if rule.principal not in (principal, _ANYONE) or not host_matches(rule.host, host):
             continue
         if rule.permission is AclPermission.DENY:
             if rule.operation in denying:

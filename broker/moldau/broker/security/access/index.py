@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from typing import Final, NamedTuple
 
 from moldau.broker.security.access.rule import ANY_USER, WILDCARD, Acl, PatternType, Permission
+from moldau.protocol.acl_hosts import host_matches
 from moldau.protocol.acl_operations import AclOperation, AclResource
 
 
@@ -195,7 +196,7 @@ def _matching(principals: dict[str, dict[Acl, int]], principal: str, host: str) 
     """Yield the rules for a principal and a host."""
     for name in (principal, ANY_USER):
         for acl in principals.get(name, ()):
-            if acl.host in (WILDCARD, host):
+            if host_matches(acl.host, host):
                 yield acl
         if principal == ANY_USER:
             return
