@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import client_settings
+from moldau.plugins.extras import install_command
 from moldau.streams.problems import StreamsError
 
 if TYPE_CHECKING:
     from moldau.streams.commands.given_app import App
 
-_NOT_THERE: Final = "Spark is not installed: pip install 'moldau[spark]'"
 _NO_JAVA: Final = (
     "Spark needs Java 17 or newer, and it does not start: install one (Debian and Ubuntu: apt "
     "install openjdk-17-jre-headless) and set JAVA_HOME"
@@ -58,7 +58,7 @@ def _session(name: str, master: str | None) -> Any:
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
-        raise StreamsError(_NOT_THERE) from None
+        raise StreamsError(f"Spark is not installed: {install_command('spark')}") from None
     builder: Any = SparkSession.builder
     builder = builder.appName(name).config("spark.ui.enabled", "false")
     if master is not None:
