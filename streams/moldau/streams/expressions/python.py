@@ -156,7 +156,8 @@ class Coder:
         return f"(None if {held} is None else not {text})", True
 
     def _is_null(self, typed: Typed) -> tuple[str, bool]:
-        return f"({self._code(typed.operands[0])[0]} is None)", False
+        held, _ = self._held(self._code(typed.operands[0])[0])
+        return f"({held} is None)", False
 
     def _when(self, typed: Typed) -> tuple[str, bool]:
         *pairs, last = typed.operands
