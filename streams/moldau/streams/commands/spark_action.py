@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from argparse import Namespace
+from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -37,7 +39,7 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     check(plan)
     given: dict[str, object] = dict(client_settings(arguments, context, {}))
     given.pop("client.id", None)
-    session = _session(plan.app, arguments.master)
+    session = _session(plan.app, arguments.master, context.environment)
     try:
         with SparkApp(plan, session, arguments.checkpoint, given) as running:
             running.start()
@@ -52,20 +54,34 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     return Exit.DONE
 
 
-def _session(name: str, master: str | None) -> Any:
-    """Return a Spark session. Raise StreamsError if Spark or Java is missing."""
+def _session(name: str, master: str | None, environment: Mapping[str, str]) -> Any:
+    """Return a Spark session. Raise StreamsError if Spark or Java is missing, or if it does not
+    start."""
     try:
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
         from pyspark.sql import SparkSession
     except ImportError:
         raise StreamsError(f"Spark is not installed: {install_command('spark')}") from None
+    # Java and executors start the Python of this variable, which must have what the app needs.
+    if isinstance(environment, MutableMapping):
+        environment.setdefault("PYSPARK_PYTHON", sys.executable)
     builder: Any = SparkSession.builder
-    builder = builder.appName(name).config("spark.ui.enabled", "false")
+    builder = (
+        builder.appName(name)
+        .config("spark.ui.enabled", "false")
+        .config("spark.ui.showConsoleProgress", "false")
+    )
     if master is not None:
         builder = builder.master(master)
     try:
         session = builder.getOrCreate()
     except (PySparkException, FileNotFoundError):
         raise StreamsError(_NO_JAVA) from None
+    except Py4JError:
+        raise StreamsError(
+            f"Spark does not start with master={master or 'of spark-submit'}: see its lines above; "
+            "correct --master, or start that master"
+        ) from None
     session.sparkContext.setLogLevel("ERROR")
     return session

@@ -65,7 +65,8 @@ class SparkApp:
     def start(self, interval: str | None = None) -> Self:
         """Start the queries. `interval` is the time between batches, such as `1 second`."""
         trigger = {"processingTime": interval or "0 seconds"}
-        self._queries = [self._query(each, trigger) for each in self._layout.plan.programs]
+        with self._told():
+            self._queries = [self._query(each, trigger) for each in self._layout.plan.programs]
         return self
 
     def wait(self) -> None:
@@ -101,11 +102,12 @@ class SparkApp:
     @contextmanager
     def _told(self) -> Iterator[None]:
         """Raise a failure of a task as one line, without the frames of Java."""
+        from py4j.protocol import Py4JError
         from pyspark.errors import PySparkException
 
         try:
             yield
-        except PySparkException as error:
+        except (PySparkException, Py4JError) as error:
             if self._problem is not None:
                 raise StreamsError(self._problem) from None
             raise StreamsError(f"app={self._layout.plan.app}: {_first_line(error)}") from None
