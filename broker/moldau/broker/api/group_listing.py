@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_GROUP
+from moldau.broker.api.group_describing import DescribeApi, handler
 from moldau.broker.api.group_membership import serves_consumer_groups
 from moldau.broker.api.share_offsets import delete_states_of_group
 from moldau.broker.api.together import Together
@@ -121,59 +122,15 @@ def _not_described(group_id: str, error: KafkaError, version: int) -> classics.D
     return described
 
 
-def serve_consumer_group_describe(node: Node, request: ApiRequest) -> None:
-    message = cast(consumers.ConsumerGroupDescribeRequest, request.decode())
-
-    def finish(found: Sequence[consumers.DescribedGroup]) -> None:
-        if message.include_authorized_operations:
-            for each in found:
-                if each.error_code == ErrorCode.NONE:
-                    each.authorized_operations = ALL_OF_GROUP
-        request.answer(consumers.ConsumerGroupDescribeResponse(groups=list(found)))
-
-    together = Together[consumers.DescribedGroup](len(message.group_ids), finish)
-    for number, group_id in enumerate(message.group_ids):
-
-        def answer(
-            response: Response | KafkaError, number: int = number, group_id: str = group_id
-        ) -> None:
-            if isinstance(response, KafkaError):
-                together.put(number, _no_consumers(group_id, response))
-            else:
-                (found,) = cast(consumers.ConsumerGroupDescribeResponse, response).groups
-                together.put(number, found)
-
-        if not serves_consumer_groups(node):
-            answer(KafkaError(ErrorCode.UNSUPPORTED_VERSION))
-        elif not group_id:
-            answer(KafkaError(ErrorCode.INVALID_GROUP_ID))
-        else:
-            node.groups.submit(
-                group_id, _describe_consumer(group_id, answer), answer, "ConsumerGroupDescribe"
-            )
-
-
-def _describe_consumer(group_id: str, ticket: Ticket) -> Callable[[Groups, int], Outcome]:
-    def decide(groups: Groups, now_ms: int) -> Outcome:
-        described = groups.consumer(group_id).describe()
-        response = consumers.ConsumerGroupDescribeResponse(groups=[described])
-        return answered(ticket, response)
-
-    return decide
-
-
-def _no_consumers(group_id: str, error: KafkaError) -> consumers.DescribedGroup:
-    is_unknown = error.code is ErrorCode.GROUP_ID_NOT_FOUND
-    return consumers.DescribedGroup(
-        error_code=error.code,
-        error_message=error.reason if is_unknown else None,
-        group_id=group_id,
-        group_state="",
-        group_epoch=0,
-        assignment_epoch=0,
-        assignor_name="",
-        members=[],
+serve_consumer_group_describe: Final = handler(
+    DescribeApi(
+        "ConsumerGroupDescribe",
+        serves_consumer_groups,
+        consumers.ConsumerGroupDescribeResponse,
+        consumers.DescribedGroup,
+        lambda groups, group_id: groups.consumer(group_id).describe(),
     )
+)
 
 
 def serve_delete_groups(node: Node, request: ApiRequest) -> None:
