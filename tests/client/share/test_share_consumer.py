@@ -302,3 +302,15 @@ def test_a_group_of_another_kind_is_refused(queues: Queues) -> None:
                     await queue.poll(30.0)
 
     queues.run(program)
+
+
+def test_its_own_settings_are_not_said_to_have_no_effect(
+    queues: Queues, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def program(runtime: Runtime) -> None:
+        modes = {"share_acquire_mode": "batch_optimized", "share_acknowledgement_mode": "explicit"}
+        async with queues.consumer(runtime, **modes):
+            pass
+
+    queues.run(program)
+    assert "no effect" not in caplog.text

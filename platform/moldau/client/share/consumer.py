@@ -57,6 +57,13 @@ _CLOSE_S: Final = 30.0
 _ATTEMPTS: Final = 5
 """Kafka's default of share.delivery.count.limit."""
 
+_OWN: Final = (own_rows.share_acknowledgement_mode.name, own_rows.share_acquire_mode.name)
+_WITHOUT_MEANING: Final = {
+    name: why
+    for name, why in {**WITHOUT_MEANING_TO_CONSUMERS, **serde_rows.WITHOUT_MEANING}.items()
+    if name not in _OWN
+}
+
 
 class ShareConsumerOptions(ShareOptions, total=False):
     """The keywords of `ShareConsumer`."""
@@ -87,7 +94,7 @@ class ShareConsumer(Generic[K, V]):
         self._given = Given(
             settings or {},
             named,
-            without_meaning={**WITHOUT_MEANING_TO_CONSUMERS, **serde_rows.WITHOUT_MEANING},
+            without_meaning=_WITHOUT_MEANING,
             of_others=rows.OF_OTHERS_THAN_SHARE_CONSUMERS,
         )
         self.settings = rows.resolve(rows.SHARE_CONSUMER_SETTINGS, self._given.settings, {})
