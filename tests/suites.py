@@ -76,6 +76,7 @@ HUNTS: Final = frozenset(
         "tests/broker/simulation/test_broker_simulation.py"
         "::test_a_planted_bug_breaks_a_promise_that_it_names",
         "tests/broker/cluster/test_scenes.py::test_a_planted_bug_breaks_an_invariant_that_it_names",
+        "tests/broker/cluster/queues/test_storm.py::test_a_planted_bug_breaks_a_promise_that_it_names",
         "tests/broker/cluster/transactional/test_storm.py"
         "::test_a_planted_bug_breaks_a_promise_that_it_names",
         "tests/client/group/test_consumer_games.py::test_a_planted_bug_is_found_by_what_it_breaks",
@@ -102,6 +103,7 @@ DEEP_FIXTURES: Final = frozenset(
 )
 SPARK_FILES: Final = (
     "tests/e2e/test_extras.py",
+    "tests/e2e/test_security_guide.py",
     "tests/conformance/test_java_spark.py",
     "tests/connectors/spark/",
     "tests/examples/test_shop_demo.py",
