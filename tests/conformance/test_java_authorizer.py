@@ -35,7 +35,7 @@ NAMES = (
 PRINCIPALS = ("User:alice", "User:bob", "User:a:b", "User:*", "User:ANONYMOUS", "Group:alice")
 CLIENTS = tuple(each for each in PRINCIPALS if each != "User:*")  # Java's fails for it
 HOSTS = ("127.0.0.1", "10.1.2.3", "0:0:0:0:0:0:0:1")
-RULE_HOSTS = (*HOSTS, "*", "::1", "10.1.2.0/24")
+RULE_HOSTS = (*HOSTS, "*", "::1", "10.99.2.0/24")  # networks are ours: Java compares texts
 KINDS = tuple(each for each in AclResource if each > AclResource.ANY)
 ASKED = tuple(each for each in AclOperation if each > AclOperation.ALL)
 RULED = (AclOperation.ALL, *ASKED)

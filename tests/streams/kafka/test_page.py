@@ -54,7 +54,7 @@ def test_the_names_that_the_tables_give_are_there() -> None:
 def test_each_operator_that_kafka_streams_has_is_in_the_table() -> None:
     more = {
         "sum", "min", "max", "mean", "collect", "distinct", "top_k", "late",  # below the table
-        "map_batch",
+        "map_batch", "select", "with_columns", "agg",
     }  # fmt: skip
     operators = set().union(*map(public, (Stream, Table, Grouped)))
 
