@@ -39,7 +39,14 @@ _OF_DEVELOPMENT = frozenset(
 # For commands that use a cluster; they are not settings of a broker.
 _OF_COMMANDS = frozenset(
     MOLDAU_PREFIX + name
-    for name in ("BOOTSTRAP", "COMMAND_CONFIG", "CONNECT", "CONNECT_CA", "CONNECT_TOKEN")
+    for name in (
+        "BOOTSTRAP",
+        "COMMAND_CONFIG",
+        "CONNECT",
+        "CONNECT_CA",
+        "CONNECT_TOKEN",
+        "REGISTRY",
+    )
 )
 
 # For the JVM, its log4j or the image itself; no broker setting has these names.

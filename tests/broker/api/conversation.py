@@ -34,6 +34,7 @@ from moldau.protocol.messages.describe_cluster import DescribeClusterRequest
 from moldau.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
+    DescribeConfigsResourceResult,
 )
 from moldau.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -54,6 +55,7 @@ from moldau.protocol.messages.list_partition_reassignments import (
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 from moldau.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from tests.broker.controller.cluster import topic
+from tests.broker.settings.cases import is_own
 
 KEPT = Path(__file__).with_name("kafka_conversation.jsonl")
 PLAINTEXT, OTHER = "PLAINTEXT", "OTHER"
@@ -415,10 +417,15 @@ def without_wording(answer: Any) -> Any:
     return answer
 
 
+def _is_own_setting(value: Any) -> bool:
+    return isinstance(value, DescribeConfigsResourceResult) and is_own(value.name)
+
+
 def comparable(value: Any) -> Any:
-    """An answer without wording and chance; lists of things in one order, of numbers in theirs."""
+    """An answer without wording, chance and our own settings; lists of things in one order, of
+    numbers in theirs."""
     if isinstance(value, list):
-        items = [comparable(each) for each in value]
+        items = [comparable(each) for each in value if not _is_own_setting(each)]
         return items if all(isinstance(each, int) for each in value) else sorted(items, key=repr)
     if isinstance(value, Struct | Response):
         return {
