@@ -151,7 +151,7 @@ class FieldSpec(NamedTuple):
 
     @property
     def is_own(self) -> bool:
-        """Whether the field is moldau's and not Kafka's, whose readers pass over its tag."""
+        """Whether the field is moldau's: Kafka's readers pass over its tag."""
         return self.tag is not None and self.tag >= OWN_TAGS_FROM
 
     @property

@@ -1,4 +1,4 @@
-"""A Schema Registry with Confluent's REST API, whose schemas are in a topic of a cluster.
+"""A Schema Registry with Confluent's REST API. Its schemas are in a topic of a cluster.
 
     moldau registry start --bootstrap localhost:9092
 

@@ -27,7 +27,7 @@ class Catalogue:
         self._parsed: OrderedDict[tuple[Schema, str], Parsed] = OrderedDict()
 
     def parsed(self, schema: Schema, subject: str) -> Parsed:
-        """Return a schema parsed. Raise Refusal if it is invalid. `subject` is whose it is:
+        """Return a schema parsed. Raise Refusal if it is invalid. It belongs to `subject`:
         references without a context are in the same one."""
         context = context_of(subject)
         key = (schema, context)

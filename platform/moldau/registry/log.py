@@ -1,7 +1,7 @@
 """The topic `_schemas`: read by every instance, written by one.
 
-Invariants: the topic has one partition and is compacted. The writer is a transactional producer
-whose id all instances share, so the start of a new writer fences the old one: what an old leader
+Invariants: the topic has one partition and is compacted. The writer is a transactional producer,
+and all instances share its id, so the start of a new writer fences the old one: what an old leader
 writes late is refused by the cluster, and an id cannot be given twice. When `append` returns, its
 records are acknowledged by all in-sync replicas, and the store has replayed them.
 """

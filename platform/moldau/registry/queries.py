@@ -163,7 +163,7 @@ class Queries:
     def with_metadata(
         self, subject: str, keys: Sequence[str], values: Sequence[str], *, deleted: bool
     ) -> Version:
-        """Return the latest version whose metadata has all these properties."""
+        """Return the latest version that has all these properties in its metadata."""
         wanted = dict(zip(keys, values, strict=False))
         for each in reversed(self._store.versions(self.aliased(subject), deleted=deleted)):
             own = (each.schema.metadata or {}).get("properties") or {}

@@ -43,7 +43,7 @@ class Call:
 
     @property
     def hint(self) -> str | None:
-        """The subject whose context an id is looked up in."""
+        """The subject: an id is looked up in its context."""
         given = self.query.get("subject")
         if given:
             return qualified(self.parts.get("context", "."), given)

@@ -88,7 +88,7 @@ class HttpServer:
 
 
 def _following(context: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """Return a context whose handshakes use the present certificate."""
+    """Return a context that uses the present certificate in each handshake."""
     first = context()
 
     def choose(handshake: ssl.SSLObject, name: str, _: ssl.SSLContext) -> None:

@@ -215,7 +215,7 @@ class Cluster:
         self._cluster_id = kept_cluster_id(files, self.directory, self._runtime.random)
 
     def finish_up(self) -> None:
-        """Add the first user to a secure cluster whose nodes are up, unless it has it."""
+        """Add the first user to a secure cluster, unless it has it. The nodes are up."""
         security = self.security
         if security is None:
             return

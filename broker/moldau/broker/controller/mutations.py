@@ -33,7 +33,7 @@ STRICT_SINCE: Final[Mapping[type[Request], int]] = {
     DeleteTopicsRequest: 5,
     CreatePartitionsRequest: 3,
 }
-"""The first versions whose clients know THROTTLING_QUOTA_EXCEEDED."""
+"""The first versions in which clients know THROTTLING_QUOTA_EXCEEDED."""
 _BUCKETS_MAX: Final = 10_000
 _EXCEEDED: Final = "The throttling quota has been exceeded."
 

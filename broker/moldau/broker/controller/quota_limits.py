@@ -16,8 +16,8 @@ _CLIENT: Final = "client-id"
 
 
 class Limit(NamedTuple):
-    """A quota (bytes, partitions or percents a second), and the user and client id whose rate
-    counts; None: of all."""
+    """A quota (bytes, partitions or percents a second). It limits the rate of this user and this
+    client id; None: of all."""
 
     per_second: float
     user: str | None

@@ -79,7 +79,7 @@ def _check_needs_standard(path: str | None, *, is_dry_run: bool) -> None:
     for row, given in ((moldau_audit_log, path), (moldau_authorizer_dry_run, is_dry_run)):
         if given:
             raise ConfigError(
-                f"it needs {authorizer_class_name.name}=standard, whose decisions it is about",
+                f"it needs {authorizer_class_name.name}=standard: it is about its decisions",
                 setting=row.name,
             )
 

@@ -292,8 +292,8 @@ class Window:
         return found
 
     def _skip_missing(self, read: Sequence[ReadBatch], now_ms: int) -> None:
-        """Archive available offsets that the log does not have, and aborted batches. Let those rest
-        whose time has not come."""
+        """Archive available offsets that the log does not have, and aborted batches. Let records
+        rest until the time that they name."""
         at = self.fetch_offset
         for batch in read:
             if batch.first > at:

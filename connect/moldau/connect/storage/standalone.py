@@ -3,7 +3,7 @@
 Offsets have to be in the transactions of the records, so they move from the file of the state
 directory to a topic of this worker's own, once, and stay there also if the worker is set to
 at-least-once later: `offsets-topic` in the state directory names the topic. The task-count records,
-which say whose producers have to be fenced, are in a file, as there is no config topic.
+which say how many producers have to be fenced, are in a file, as there is no config topic.
 """
 
 from __future__ import annotations

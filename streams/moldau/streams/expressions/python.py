@@ -270,7 +270,7 @@ _SPECIAL: Final = {
 
 
 class ByType:
-    """A function whose operands have no declared type: it is checked and made for the types that
+    """A function for operands without a declared type: it is checked and made for the types that
     they have, once for each combination."""
 
     def __init__(self, node: Apply) -> None:

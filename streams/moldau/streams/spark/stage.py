@@ -53,7 +53,7 @@ class Stage:
     cache_bytes: int
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
-        """Run the tasks whose rows these are; yield one row for each."""
+        """Run the tasks that these rows belong to; yield one row for each."""
         import pyarrow as pa
         import pyarrow.compute as pc
 

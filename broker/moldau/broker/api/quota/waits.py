@@ -20,7 +20,7 @@ _WAITS_MAX: Final = 10_000
 _INT_MAX: Final = 2**31 - 1
 _NS_PER_MS: Final = 1_000_000
 _OF_CONTROLLER: Final = frozenset((19, 20, 37))
-"""Requests whose response has the controller's wait: topics and partitions are changed."""
+"""Requests that change topics or partitions: the controller's wait is in their response."""
 
 
 class Waits:
@@ -37,7 +37,7 @@ class Waits:
         )
         self._waits: dict[ApiRequest, int] = {}
         self._served: ApiRequest | None = None
-        """The request whose handler runs, if its time counts."""
+        """The request that is handled now, if its time counts."""
         self._began_ns = 0
 
     @property
