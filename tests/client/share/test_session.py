@@ -21,7 +21,7 @@ LOCK_S = 30.0
 
 def new_session() -> ShareSession:
     session = ShareSession(FetchLimits("g", "me"), Backoff(100, 1000), random.Random(1))
-    session.may_renew = True
+    session.can_renew = True
     session.want([ONE, TWO])
     return session
 
@@ -161,7 +161,9 @@ def test_a_broker_that_refuses_to_renew_is_not_asked_again_and_locks_end() -> No
     session = holding()
     assert acknowledge_of(session.ready(LOCK_S / 2, 0)).is_renew_ack
     session.on_answer(acknowledged(ErrorCode.INVALID_REQUEST), LOCK_S / 2)
-    assert session.ready(LOCK_S / 2, 0).request is None
+    assert session.ready(LOCK_S / 2 + 5, 0).request is None
+    session.can_renew = True  # as the shell says with each request
+    assert session.ready(LOCK_S / 2 + 5, 0).request is None
     assert session.is_held(ONE, 0, LOCK_S - 1)
     assert not session.is_held(ONE, 0, LOCK_S)
 
@@ -217,6 +219,39 @@ def test_a_leader_that_has_moved_loses_what_is_held_of_its_partition_alone() -> 
         accept(0),
         accept(1),
     }
+
+
+def test_a_renewal_that_failed_for_now_is_sent_again_later() -> None:
+    session = holding()
+    assert acknowledge_of(session.ready(LOCK_S / 2, 0)).is_renew_ack
+    session.on_answer(acknowledged(ErrorCode.COORDINATOR_NOT_AVAILABLE), LOCK_S / 2)
+    ready = session.ready(LOCK_S / 2, 0)
+    assert ready.request is None
+    assert ready.wake is not None
+    assert LOCK_S / 2 < ready.wake < LOCK_S
+    assert acknowledge_of(session.ready(ready.wake, 0)).is_renew_ack
+
+
+@pytest.mark.parametrize(
+    ("code", "is_for_the_user"),
+    [
+        (ErrorCode.NOT_LEADER_OR_FOLLOWER, False),
+        (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, False),
+        (ErrorCode.TOPIC_AUTHORIZATION_FAILED, True),
+    ],
+)
+def test_a_partition_that_is_refused_is_asked_for_again_later(
+    code: ErrorCode, is_for_the_user: bool
+) -> None:
+    session = new_session()
+    fetch_of(session.ready(0.0, 5))
+    session.on_answer(fetched(ONE, 0, -1, code=code), 0.0)
+    ready = session.ready(0.0, 5)
+    assert (ready.request, [each.code for each in ready.moved]) == (None, [code])
+    assert ready.wake is not None
+    assert ready.wake > 0.0
+    assert (session.error is not None) is is_for_the_user
+    fetch_of(session.ready(ready.wake, 5))
 
 
 def test_closing_sends_what_was_acknowledged_with_the_last_epoch() -> None:

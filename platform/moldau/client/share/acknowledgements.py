@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from moldau.protocol.messages import share_acknowledge, share_fetch
+
+B = TypeVar("B", share_fetch.AcknowledgementBatch, share_acknowledge.AcknowledgementBatch)
 
 
 class AcknowledgeType(IntEnum):
@@ -53,26 +55,10 @@ def runs(given: Iterable[Acknowledgement]) -> list[Acknowledgement]:
     return found
 
 
-def for_fetch(given: Iterable[Acknowledgement]) -> list[share_fetch.AcknowledgementBatch]:
-    """Return the batches of a ShareFetch."""
+def batches(kind: type[B], given: Iterable[Acknowledgement]) -> list[B]:
+    """Return the acknowledgements as batches of a request; `kind` is that of its message."""
     return [
-        share_fetch.AcknowledgementBatch(
-            first_offset=each.first,
-            last_offset=each.last,
-            acknowledge_types=[each.type],
-            delay_ms=each.delay_ms,
-            reason=each.reason,
-        )
-        for each in runs(given)
-    ]
-
-
-def for_acknowledge(
-    given: Iterable[Acknowledgement],
-) -> list[share_acknowledge.AcknowledgementBatch]:
-    """Return the batches of a ShareAcknowledge."""
-    return [
-        share_acknowledge.AcknowledgementBatch(
+        kind(
             first_offset=each.first,
             last_offset=each.last,
             acknowledge_types=[each.type],

@@ -9,6 +9,7 @@ are held as the window allows.
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Iterable
 from contextlib import suppress
@@ -105,8 +106,7 @@ class ShareReader:
         self._news = asyncio.Event()
         """Set when there may be something for a call that waits."""
         self._waiting = 0
-        self._has_taken = False
-        self._taken_at = 0.0
+        self._taken_at = self._refilled_at = -math.inf
         self._is_closing = False
         self._error: BaseException | None = None
 
@@ -152,7 +152,7 @@ class ShareReader:
             if self._is_held(message, now):
                 found.append(message)
         if found:
-            self._has_taken, self._taken_at = True, now
+            self._taken_at = now
             self._poke()
         return found
 
@@ -267,7 +267,8 @@ class ShareReader:
         while True:
             broker.news.clear()
             now = self._clock.monotonic()
-            self._give_back_unused(now)
+            if self._arrived and self._is_unused(now):
+                self.release_untaken()
             ready = session.ready(now, self._room(now))
             await self._handle(ready)
             if session.is_closed:
@@ -285,22 +286,16 @@ class ShareReader:
 
     def _room(self, now: float) -> int:
         """Return how many more records a broker may send: none before half of the held ones are
-        handled, or while the user takes none."""
+        handled, or if the user takes none."""
         held = sum(each.session.held_count for each in self._brokers.values())
-        if self._is_closing or held > self.window.size // 2:
+        if self._is_closing or held > self.window.size // 2 or self._is_unused(now):
             return 0
-        if not (self._waiting or self._has_taken):
-            return 0
-        if self._has_taken:
-            self.window.on_refill(now)
-            self._has_taken = False
         return max(1, (self.window.size - held) // max(1, len(self._brokers)))
 
-    def _give_back_unused(self, now: float) -> None:
-        """Release what has arrived, if the user has taken nothing for half of a lock's time."""
+    def _is_unused(self, now: float) -> bool:
+        """Whether the user has taken nothing for half of a lock's time."""
         lock_s = max((each.session.lock_s for each in self._brokers.values()), default=0.0)
-        if self._arrived and not self._waiting and now - self._taken_at > lock_s / 2:
-            self.release_untaken()
+        return not self._waiting and now - self._taken_at > lock_s / 2
 
     async def _ask(
         self,
@@ -312,16 +307,26 @@ class ShareReader:
         try:
             connection = await self._cluster.connection(node_id)
             version = connection.version_of(ShareAcknowledgeRequest)
-            session.may_renew = version >= _RENEWS_FROM
+            session.can_renew = version >= _RENEWS_FROM
             if isinstance(request, ShareFetchRequest):
+                self._refill()
                 answer = await connection.request(request, ShareFetchResponse)
-                if not any(data.records for each in answer.responses for data in each.partitions):
+                is_empty = not any(
+                    each.records for topic in answer.responses for each in topic.partitions
+                )
+                if is_empty and self._waiting and not self._arrived:
                     self.window.on_idle()
             else:
                 answer = await connection.request(request, ShareAcknowledgeResponse)
         except KafkaError as error:
             answer = error
         session.on_answer(answer, self._clock.monotonic())
+
+    def _refill(self) -> None:
+        """Adapt the window, if the user has taken messages since the last time."""
+        if self._taken_at > self._refilled_at:
+            self._refilled_at = self._clock.monotonic()
+            self.window.on_refill(self._refilled_at)
 
     async def _handle(self, ready: SessionReady) -> None:
         for outcome in ready.outcomes:

@@ -20,12 +20,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.client.group.member import Retries
-from moldau.client.share.acknowledgements import (
-    Acknowledgement,
-    AcknowledgeType,
-    for_acknowledge,
-    for_fetch,
-)
+from moldau.client.share.acknowledgements import Acknowledgement, AcknowledgeType, batches
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.link.backoff import Backoff
@@ -122,8 +117,10 @@ class ShareSession:
         self.epoch = NEW
         self.held: dict[SharePartition, dict[int, float]] = {}
         """Offsets that were acquired and not acknowledged yet, with the end of their lock."""
-        self.may_renew = False
+        self.can_renew = False
         """Whether the broker renews locks; the shell finds out by its version."""
+        self._is_renewal_refused = False
+        """Whether the group does not allow it."""
         self.is_closed = False
         self.error: KafkaError | None = None
         """What a retry does not heal, for the shell to take."""
@@ -150,6 +147,10 @@ class ShareSession:
     def is_settled(self) -> bool:
         """Whether no acknowledgement waits or is under way."""
         return not (self._acknowledged or self._sent)
+
+    @property
+    def _renews(self) -> bool:
+        return self.can_renew and not self._is_renewal_refused
 
     def want(self, partitions: Iterable[SharePartition]) -> None:
         """Read exactly these partitions."""
@@ -210,7 +211,7 @@ class ShareSession:
 
     def _due_renewals(self, now: float) -> dict[SharePartition, list[Acknowledgement]]:
         """Return a renewal of each lock that has passed half of its time."""
-        if not self.may_renew or self.epoch == NEW:
+        if not self._renews or self.epoch == NEW:
             return {}
         due = now + self.lock_s / 2
         return {
@@ -225,7 +226,7 @@ class ShareSession:
 
     def _next_renewal(self) -> float | None:
         ends = [end for held in self.held.values() for end in held.values()]
-        if not ends or not self.may_renew:
+        if not ends or not self._renews:
             return None
         return min(ends) - self.lock_s / 2
 
@@ -252,7 +253,9 @@ class ShareSession:
                     partitions=[
                         share_fetch.FetchPartition(
                             partition_index=each.partition,
-                            acknowledgement_batches=for_fetch(self._sent.get(each, ())),
+                            acknowledgement_batches=batches(
+                                share_fetch.AcknowledgementBatch, self._sent.get(each, ())
+                            ),
                         )
                         for each in partitions
                     ],
@@ -281,7 +284,9 @@ class ShareSession:
                     partitions=[
                         share_acknowledge.AcknowledgePartition(
                             partition_index=each.partition,
-                            acknowledgement_batches=for_acknowledge(self._sent[each]),
+                            acknowledgement_batches=batches(
+                                share_acknowledge.AcknowledgementBatch, self._sent[each]
+                            ),
                         )
                         for each in partitions
                     ],
@@ -309,7 +314,12 @@ class ShareSession:
             if isinstance(answer, ShareFetchResponse):
                 self._came(answer, now)
             else:
-                self._acknowledgement_came(answer, now)
+                codes = {
+                    SharePartition(topic.topic_id, data.partition_index): data.error_code
+                    for topic in answer.responses
+                    for data in topic.partitions
+                }
+                self._settle_all(codes, now)
             self._inside = set(self._asking)
             self.epoch = 1 if self.epoch == _EPOCH_MAX else self.epoch + 1
         if asked.share_session_epoch == FINAL:
@@ -341,13 +351,11 @@ class ShareSession:
             for topic in answer.responses
             for data in topic.partitions
         }
-        for where in list(self._sent):
-            data = told.get(where)
-            self._settled(where, _error(data.acknowledge_error_code if data else 0, where), now)
+        self._settle_all({where: data.acknowledge_error_code for where, data in told.items()}, now)
         end = now + self.lock_s
         for where, data in told.items():
             if data.error_code:
-                self._lost(where, KafkaError(data.error_code, data.error_message or ""))
+                self._refused(where, KafkaError(data.error_code, data.error_message or ""), now)
                 continue
             if not data.acquired_records:
                 continue
@@ -360,15 +368,12 @@ class ShareSession:
                 held.update(dict.fromkeys(range(first, last + 1), end))
             self._news.fetched.append(Acquired(where, data.records or b"", acquired))
 
-    def _acknowledgement_came(self, answer: ShareAcknowledgeResponse, now: float) -> None:
-        told = {
-            SharePartition(topic.topic_id, data.partition_index): data
-            for topic in answer.responses
-            for data in topic.partitions
-        }
+    def _settle_all(self, codes: Mapping[SharePartition, int], now: float) -> None:
+        """Settle what was sent, by the partitions' error codes. None means that it is stored."""
         for where in list(self._sent):
-            data = told.get(where)
-            self._settled(where, _error(data.error_code if data else 0, where), now)
+            code = codes.get(where, ErrorCode.NONE)
+            error = KafkaError(code, partition=where.partition) if code else None
+            self._settled(where, error, now)
 
     def _settled(self, where: SharePartition, error: KafkaError | None, now: float) -> None:
         """Note what became of the acknowledgements of a partition. Locks that were renewed last
@@ -381,11 +386,19 @@ class ShareSession:
             if each.first in held and error is None:
                 held[each.first] = now + self.lock_s
         if renewed and error is not None:
-            self.may_renew &= error.retriable
+            self._is_renewal_refused |= not error.retriable
+            self._retries.put_off(now)
         if final:
             self._news.outcomes.append(Outcome(where, final, error))
         if error is not None and error.code.refreshes_metadata:
             self._lost(where, error)
+
+    def _refused(self, where: SharePartition, error: KafkaError, now: float) -> None:
+        """Read the partition later, after an error that the broker has answered at once."""
+        self._lost(where, error)
+        self._retries.put_off(now)
+        if not (error.retriable or error.code.refreshes_metadata):
+            self.error = error
 
     def _lost(self, where: SharePartition, error: KafkaError) -> None:
         """Give up what is held of a partition that this broker does not lead any more."""
@@ -395,10 +408,6 @@ class ShareSession:
         waiting = self._acknowledged.pop(where, [])
         if waiting:
             self._news.outcomes.append(Outcome(where, tuple(waiting), error))
-
-
-def _error(code: int, where: SharePartition) -> KafkaError | None:
-    return KafkaError(code, partition=where.partition) if code else None
 
 
 def _by_topic(partitions: Iterable[SharePartition]) -> Mapping[Uuid, list[SharePartition]]:
