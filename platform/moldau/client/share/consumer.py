@@ -9,6 +9,10 @@ Any number of consumers of a group read the same partitions; each message is giv
 a time. A message that is not acknowledged before its lock ends, or the consumer of which is
 gone, is delivered again; `message.delivery_count` says how often it was.
 
+In implicit mode (the default) taking the next messages acknowledges those that were returned before
+and not answered. Several tasks that share one consumer need `map`, or
+share_acknowledgement_mode="explicit".
+
 Invariants: a message is returned once by one consumer, unless it is delivered again. Closing sends
 what was acknowledged and gives back everything else.
 """
@@ -16,6 +20,7 @@ what was acknowledged and gives back everything else.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from contextlib import AsyncExitStack
 from typing import Final, Generic, Self, Unpack
 
 from moldau.client.consumer.decoding import Decoding
@@ -111,6 +116,7 @@ class ShareConsumer(Generic[K, V]):
         self._unanswered: list[Message[K, V]] = []
         """What was returned last, in implicit mode."""
         self._is_closing = False
+        self._begun: ShareReader | None = None
 
     def __repr__(self) -> str:
         return self._world.shown(self, self.settings)
@@ -170,6 +176,7 @@ class ShareConsumer(Generic[K, V]):
                 check_crcs=settings[consumer_rows.check_crcs],
             ),
         )
+        self._begun = self._reader
         self._cluster.on_update = self._reader.retarget
         self._cluster.watch(self.topics)
         await reach(self._cluster, "share consumer")
@@ -186,17 +193,13 @@ class ShareConsumer(Generic[K, V]):
         if self._is_closing:
             return
         self._is_closing = True
-        try:
-            if "_reader" in vars(self):
-                await self._reader.aclose(timeout_s)
-        finally:
-            if "_cluster" in vars(self):
-                await self._cluster.aclose()
-            try:
-                if self._decoding is not None:
-                    await self._decoding.aclose()
-            finally:
-                await self._world.aclose()
+        async with AsyncExitStack() as left:
+            left.push_async_callback(self._world.aclose)
+            if self._decoding is not None:
+                left.push_async_callback(self._decoding.aclose)
+            if self._begun is not None:
+                left.push_async_callback(self._cluster.aclose)
+                await self._begun.aclose(timeout_s)
 
     # Messages
 

@@ -5,7 +5,8 @@
             send(message.value)              # the lock is renewed while this runs
             message.ack()                    # or .release(delay="30s"), .reject("why")
 
-Any number of threads may take messages from one consumer, and answer them.
+Several threads may share one consumer with `share_acknowledgement_mode="explicit"`. In implicit
+mode each call acknowledges what the one before has returned, whichever thread works on it.
 """
 
 from __future__ import annotations
