@@ -106,11 +106,19 @@ HeldFiles = held_sinks:HeldFiles
 
 def install(directory: Path, holds: Path) -> Mapping[str, str]:
     """Lays the package into a directory; gives what the environment needs for it to be found."""
-    (directory / "held_sinks.py").write_text(SOURCE)
-    metadata = directory / "held_sinks-0.1.dist-info"
+    return install_package(directory, holds, "held_sinks", SOURCE, ENTRY_POINTS)
+
+
+def install_package(
+    directory: Path, holds: Path, module: str, source: str, entry_points: str
+) -> Mapping[str, str]:
+    """Lays a package of one module into a directory, as `install` does."""
+    (directory / f"{module}.py").write_text(source)
+    metadata = directory / f"{module}-0.1.dist-info"
     metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: held-sinks\nVersion: 0.1\n")
-    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
+    name = module.replace("_", "-")
+    (metadata / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 0.1\n")
+    (metadata / "entry_points.txt").write_text(entry_points)
     path = os.environ.get("PYTHONPATH")
     return {
         "PYTHONPATH": str(directory) if path is None else f"{directory}{os.pathsep}{path}",

@@ -6,12 +6,11 @@ are sent, the transaction is open), `committed` (it is committed, the task does 
 
 from __future__ import annotations
 
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
-from tests.connect.kills.held import FOLDER
+from tests.connect.kills.held import install_package
 
 STEPS: Final = ("poll", "commit", "committed")
 
@@ -82,13 +81,4 @@ HeldText = held_sources:HeldText
 
 def install(directory: Path, holds: Path) -> Mapping[str, str]:
     """Lays the package into a directory; gives what the environment needs for it to be found."""
-    (directory / "held_sources.py").write_text(SOURCE)
-    metadata = directory / "held_sources-0.1.dist-info"
-    metadata.mkdir()
-    (metadata / "METADATA").write_text("Metadata-Version: 2.1\nName: held-sources\nVersion: 0.1\n")
-    (metadata / "entry_points.txt").write_text(ENTRY_POINTS)
-    path = os.environ.get("PYTHONPATH")
-    return {
-        "PYTHONPATH": str(directory) if path is None else f"{directory}{os.pathsep}{path}",
-        FOLDER: str(holds),
-    }
+    return install_package(directory, holds, "held_sources", SOURCE, ENTRY_POINTS)

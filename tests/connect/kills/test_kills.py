@@ -10,7 +10,6 @@ import json
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -19,7 +18,7 @@ import pytest
 from moldau.client.sync import Producer
 from tests.connect.kills import victims
 from tests.connect.kills.held import STEPS, Holds, install
-from tests.connect.kills.victims import Broker, Workers, running_database
+from tests.connect.kills.victims import Broker, Workers, running, running_database
 from tests.connect.processes import wait_until
 from tests.databases import TestDatabase
 
@@ -83,19 +82,8 @@ def folder() -> Iterator[Path]:
 
 @pytest.fixture
 def scene(folder: Path) -> Iterator[Scene]:
-    packages, holds, data = (folder / name for name in ("packages", "holds", "broker"))
-    for each in (packages, holds, data):
-        each.mkdir()
-    with ExitStack() as stack:
-        broker = Broker(data)
-        stack.callback(broker.end)
-        broker.start()
-        words = ["--bootstrap", broker.bootstrap, "--listen", "127.0.0.1:0"]
-        words += [word for pair in WORKER.items() for word in ("--set", "=".join(pair))]
-        workers = Workers(words, install(packages, holds))
-        stack.callback(workers.end)
-        workers.start()
-        yield Scene(broker, workers, Holds(holds))
+    with running(folder, WORKER, install) as found:
+        yield Scene(*found)
 
 
 def begin(scene: Scene, config: Mapping[str, str], found: Callable[[], list[int]]) -> None:

@@ -10,18 +10,18 @@ from __future__ import annotations
 import os
 import sqlite3
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, closing
+from contextlib import closing
 from itertools import cycle, islice
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.connect.committed import committed
 from tests.connect.kills.held import Holds
 from tests.connect.kills.held_sources import STEPS, install
-from tests.connect.kills.victims import Broker, Workers
+from tests.connect.kills.victims import Broker, Workers, running
 from tests.connect.processes import wait_until
-from tests.connect.worker.test_exactly_once import committed
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
@@ -92,19 +92,8 @@ class Scene:
 
 @pytest.fixture
 def scene(tmp_path: Path) -> Iterator[Scene]:
-    packages, holds, data = (tmp_path / name for name in ("packages", "holds", "broker"))
-    for each in (packages, holds, data):
-        each.mkdir()
-    with ExitStack() as stack:
-        broker = Broker(data)
-        stack.callback(broker.end)
-        broker.start()
-        words = ["--bootstrap", broker.bootstrap, "--listen", "127.0.0.1:0"]
-        words += [word for pair in WORKER.items() for word in ("--set", "=".join(pair))]
-        workers = Workers(words, install(packages, holds))
-        stack.callback(workers.end)
-        workers.start()
-        yield Scene(broker, workers, Holds(holds))
+    with running(tmp_path, WORKER, install) as found:
+        yield Scene(*found)
 
 
 def test_each_row_of_a_table_is_written_once(scene: Scene, tmp_path: Path) -> None:

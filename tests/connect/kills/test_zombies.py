@@ -12,11 +12,11 @@ from pathlib import Path
 import pytest
 
 from moldau.testing.threaded import SyncEmbeddedBroker
+from tests.connect.committed import committed, wait_for_records
 from tests.connect.kills.held import Holds
 from tests.connect.kills.held_sources import install
 from tests.connect.processes import Worker, wait_until
 from tests.connect.worker.test_end_to_end import Scene
-from tests.connect.worker.test_exactly_once import ENABLED, committed, wait_for_records
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
@@ -26,6 +26,7 @@ QUICK = {
     "scheduled_rebalance_max_delay_ms": "0",
 }
 LINES = 40
+ENABLED = {"exactly_once_source_support": "enabled"}
 
 
 class Stopped:

@@ -6,13 +6,14 @@ import os
 import signal
 import subprocess
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tests.connect.kills.held import Holds
 from tests.connect.processes import Worker, children_of, command, wait_until
 from tests.connect.worker.test_end_to_end import is_alive
 from tests.peers.kafka_broker import free_ports
@@ -144,3 +145,24 @@ def running_database(folder: Path) -> Iterator[Database]:
             yield found
         finally:
             found.end()
+
+
+@contextmanager
+def running(
+    folder: Path, settings: Mapping[str, str], install: Callable[[Path, Path], Mapping[str, str]]
+) -> Iterator[tuple[Broker, Workers, Holds]]:
+    """A broker and a worker with these settings, which finds the package that `install` lays down,
+    and what holds its tasks."""
+    packages, holds, data = (folder / name for name in ("packages", "holds", "broker"))
+    for each in (packages, holds, data):
+        each.mkdir()
+    with ExitStack() as stack:
+        broker = Broker(data)
+        stack.callback(broker.end)
+        broker.start()
+        words = ["--bootstrap", broker.bootstrap, "--listen", "127.0.0.1:0"]
+        words += [word for pair in settings.items() for word in ("--set", "=".join(pair))]
+        workers = Workers(words, install(packages, holds))
+        stack.callback(workers.end)
+        workers.start()
+        yield broker, workers, Holds(holds)

@@ -18,7 +18,7 @@ from moldau.connect.task.source import SourceRunner
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock
 from moldau.testing.threaded import SyncEmbeddedBroker
-from tests.connect.worker.test_exactly_once import committed
+from tests.connect.committed import committed
 
 pytestmark = pytest.mark.real
 

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
-from moldau.client import ConsumerRecord
-from moldau.client.sync import Admin, Consumer, NewTopic, Producer
+from moldau.client.sync import Admin, NewTopic, Producer
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.testing.threaded import SyncEmbeddedBroker
+from tests.connect.committed import committed, read, wait_for_records
 from tests.connect.processes import Worker, command, wait_until
 from tests.connect.worker.test_end_to_end import TEXT, Scene, environment, numbers, scene
 
@@ -26,30 +26,6 @@ PAGE = Path(__file__).parents[3] / "docs" / "exactly-once.md"
 ENABLED = {"exactly_once_source_support": "enabled"}
 
 
-def committed(bootstrap: str, topic: str) -> list[str]:
-    """The committed values of a topic, from its start to its end."""
-    return [(record.value or b"").decode() for record in read(bootstrap, topic)]
-
-
-def read(bootstrap: str, topic: str) -> list[ConsumerRecord]:
-    """The committed records of a topic, from its start to its end."""
-    found: list[ConsumerRecord] = []
-    settings = {
-        "bootstrap.servers": bootstrap,
-        "isolation.level": "read_committed",
-        "auto.offset.reset": "earliest",
-    }
-    with Consumer(settings) as consumer:
-        places = consumer.partitions(topic)
-        consumer.assign(places)
-        consumer.seek_to_beginning()
-        ends = consumer.end_offsets(places)
-        while any((consumer.position(place) or 0) < end for place, end in ends.items()):
-            for part in consumer.poll(1.0):
-                found += part.records
-    return found
-
-
 def every(tasks: int, count: int) -> list[str]:
     return sorted(f"{task}:{number}" for task in range(tasks) for number in range(count))
 
@@ -57,11 +33,6 @@ def every(tasks: int, count: int) -> list[str]:
 def stored(worker: Worker, name: str) -> list[Any]:
     _, body = worker.ask("GET", f"/connectors/{name}/offsets")
     return sorted(body["offsets"], key=str)
-
-
-def wait_for_records(broker: SyncEmbeddedBroker, topic: str, count: int) -> None:
-    bootstrap = broker.bootstrap_servers
-    wait_until(lambda: len(committed(bootstrap, topic)) >= count, f"{count} records are committed")
 
 
 def at(tasks: int, count: int) -> list[Any]:

@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 
 from moldau.testing.threaded import SyncEmbeddedBroker
+from tests.connect.committed import committed, read
 from tests.connect.processes import Worker, command, wait_until
 from tests.connect.transcripts.conversation import SINK, SOURCE
 from tests.connect.transcripts.java_worker import JSON, java_worker
-from tests.connect.worker.test_exactly_once import committed, read
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
