@@ -21,7 +21,7 @@ from tests.spark import streams_apps as apps
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
-_WAIT_S = 300.0
+_WAIT_S = 120.0
 
 
 @contextmanager
