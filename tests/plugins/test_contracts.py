@@ -13,10 +13,11 @@ from tests.plugins.entry_points import FakeEntryPoint, point
 HERE = __name__
 PLATFORM = point("layers", "platform", "moldau.cli.contracts:CONTRACTS", "moldau-platform")
 CONNECT = point("layers", "connect", "moldau.connect.plugins.contracts:CONTRACTS", "moldau-connect")
+STREAMS = point("layers", "streams", "moldau.streams.contracts:CONTRACTS", "moldau-streams")
 
 
 def fault(entry: FakeEntryPoint, *layers: FakeEntryPoint) -> str | None:
-    plugins = Plugins([PLATFORM, CONNECT, *layers, entry])
+    plugins = Plugins([PLATFORM, CONNECT, STREAMS, *layers, entry])
     contracts = Contracts(plugins)
     assert contracts.faults == ()
     return contracts.fault(plugins.named(entry.group)[entry.name])
@@ -81,6 +82,7 @@ def no_choice() -> None:
         ("partitioners", "NoMethods", "missing=['partition']"),
         ("embedded_brokers", "no_choice", "it is called otherwise"),
         ("cluster_nodes", "no_choice", "it is called otherwise"),
+        ("spark_sessions", "no_choice", "it is called otherwise"),
         ("layers", "HERE", "a tuple of Contract"),
         ("transforms", "NoMethods", "it is no Transformation"),
         ("connectors", "HERE", "a class was expected"),

@@ -2,23 +2,20 @@
 
 from __future__ import annotations
 
-import sys
 from argparse import Namespace
-from collections.abc import Mapping, MutableMapping
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import client_settings
+from moldau.errors import ConfigError
+from moldau.plugins import PluginError, installed_plugins
 from moldau.plugins.extras import install_command
+from moldau.streams.contracts import SPARK_SESSIONS
 from moldau.streams.problems import StreamsError
 
 if TYPE_CHECKING:
     from moldau.streams.commands.given_app import App
 
-_NO_JAVA: Final = (
-    "Spark needs Java 17 or newer, and it does not start: install one (Debian and Ubuntu: apt "
-    "install openjdk-17-jre-headless) and set JAVA_HOME"
-)
 _EMBEDDED_ONLY: Final = ("state", "listen", "worker", "accept_changes")
 
 
@@ -39,7 +36,7 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     check(plan)
     given: dict[str, object] = dict(client_settings(arguments, context, {}))
     given.pop("client.id", None)
-    session = _session(plan.app, arguments.master, context.environment)
+    session = _session(plan.app, arguments.master)
     try:
         with SparkApp(plan, session, arguments.checkpoint, given) as running:
             running.start()
@@ -54,34 +51,14 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     return Exit.DONE
 
 
-def _session(name: str, master: str | None, environment: Mapping[str, str]) -> Any:
+def _session(name: str, master: str | None) -> Any:
     """Return a Spark session. Raise StreamsError if Spark or Java is missing, or if it does not
     start."""
     try:
-        from py4j.protocol import Py4JError
-        from pyspark.errors import PySparkException
-        from pyspark.sql import SparkSession
-    except ImportError:
+        new_session: Any = installed_plugins().load(SPARK_SESSIONS, "new")
+    except PluginError:
         raise StreamsError(f"Spark is not installed: {install_command('spark')}") from None
-    # Java and executors start the Python of this variable, which must have what the app needs.
-    if isinstance(environment, MutableMapping):
-        environment.setdefault("PYSPARK_PYTHON", sys.executable)
-    builder: Any = SparkSession.builder
-    builder = (
-        builder.appName(name)
-        .config("spark.ui.enabled", "false")
-        .config("spark.ui.showConsoleProgress", "false")
-    )
-    if master is not None:
-        builder = builder.master(master)
     try:
-        session = builder.getOrCreate()
-    except (PySparkException, FileNotFoundError):
-        raise StreamsError(_NO_JAVA) from None
-    except Py4JError:
-        raise StreamsError(
-            f"Spark does not start with master={master or 'of spark-submit'}: see its lines above; "
-            "correct --master, or start that master"
-        ) from None
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+        return new_session(name, master=master)
+    except ConfigError as error:
+        raise StreamsError(str(error)) from None
