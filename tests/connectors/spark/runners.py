@@ -16,6 +16,7 @@ from moldau.connectors.spark.process import RunnerProcess
 from moldau.connectors.spark.runner_client import make_transport
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.errors import ConfigError
+from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import RealClock
 from moldau.spark.java import find_java
 from tests.spark.conftest import QUICK_JAVA
@@ -28,6 +29,9 @@ SMALL = {
     "spark.conf.driver.memory": "512m",
     "spark.conf.driver.extraJavaOptions": QUICK_JAVA,
     "spark.conf.sql.shuffle.partitions": "2",
+    # By default all take the same port. Of two that start together, PySpark then takes the first
+    # for the second, whose token it refuses.
+    "spark.conf.local.connect.server.port": str(free_ports(1)[0]),
 }
 
 
