@@ -2,9 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+
+import pytest
+
 from moldau.connect.storage.keys import TaskId
+from moldau.connect.storage.log import MemoryLog
 from moldau.connect.storage.offsets import OffsetImage
 from moldau.connect.storage.statuses import State, Status, StatusImage, is_stale
+from moldau.connect.storage.stores import StatusStore
 
 RUNNING = b'{"state":"RUNNING","trace":null,"worker_id":"127.0.0.1:8083","generation":3}'
 
@@ -59,6 +65,27 @@ def test_another_workers_later_status_is_not_replaced() -> None:
     assert not is_stale(Status(State.UNASSIGNED, "new:1", 4), known)
     assert not is_stale(Status(State.RUNNING, "old:1", 6), known)
     assert not is_stale(Status(State.RUNNING, "old:1", 6), None)
+
+
+@pytest.mark.parametrize("first", [State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED])
+def test_what_begins_to_run_in_a_group_that_begins_again_has_a_status(first: State) -> None:
+    """The group was gone, so its generations begin again at 1; the statuses have stayed."""
+    task = TaskId("a", 0)
+    log = MemoryLog()
+    statuses = StatusStore(log)
+
+    async def run() -> None:
+        await log.start(statuses.image.apply)
+        statuses.image.apply(b"status-task-a-0", RUNNING)
+        await statuses.put({task: Status(State.RESTARTING, "new:1", 1)})
+        assert statuses.image.tasks[task].generation == 3, "of a run that is no more"
+        await statuses.put({task: Status(first, "new:1", 1)})
+        assert statuses.image.tasks[task] == Status(first, "new:1", 1)
+        statuses.image.apply(b"status-task-a-0", RUNNING)
+        await statuses.put({task: Status(State.FAILED, "new:1", 1)})
+        assert statuses.image.tasks[task].state is State.RUNNING, "another worker runs it now"
+
+    asyncio.run(run())
 
 
 def test_an_offset_keeps_the_bytes_of_the_key_it_was_written_under() -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.client.sync import Admin
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
 from tests.connect.third_party import install
@@ -157,4 +158,21 @@ def test_a_worker_learns_of_a_new_connector_before_its_next_heartbeat(
             second.create(name, numbers(scene.name, 1))
             second.wait_for(name, "RUNNING", "RUNNING")
         wait_until(lambda: len(owners(first, *names)) == 2, "both have tasks", 25)
+        assert second.stop() == 0
+
+
+def test_statuses_are_of_the_new_worker_when_the_group_was_gone(scene: Scene) -> None:
+    """As after a long time without workers: the broker forgets an empty group, and the generations
+    of its next members begin again at 1."""
+    with scene.worker() as first:
+        for name in ("some", "others"):
+            first.create(name, numbers(scene.name, 1))
+            first.wait_for(name, "RUNNING", "RUNNING")
+        assert first.stop() == 0
+    with Admin(bootstrap_servers=scene.broker.bootstrap_servers) as admin:
+        admin.delete_group(scene.name)
+    with scene.worker() as second:
+        mine = second.url.removeprefix("http://")
+        wait_until(lambda: owners(second, "some", "others") == {mine}, "all run at the new one")
+        second.wait_for("some", "RUNNING", "RUNNING")
         assert second.stop() == 0

@@ -2,13 +2,15 @@
 
 A status has the worker and the generation of its group in which it was written. A worker that lost
 a task may still write UNASSIGNED while the new owner writes RUNNING: `is_stale` shows which of the
-two is older.
+two is older. Generations begin again at 1 when the group was gone, as after minutes without a
+worker, while the statuses stay: so what begins to run is never stale.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from enum import Enum
+from typing import Final
 
 from moldau.connect.storage.keys import Json, TaskId, dump, parse
 
@@ -88,11 +90,15 @@ class StatusImage:
             self.topics.get(connector, set()).discard(topic)
 
 
-def is_stale(new: Status, known: Status | None) -> bool:
-    """Whether `new` must not replace `known`, because `known` is of a later generation."""
-    return (
-        known is not None and new.worker_id != known.worker_id and new.generation < known.generation
-    )
+_BEGINS: Final = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
+
+
+def is_stale(new: Status, known: Status | None, *, is_first: bool = False) -> bool:
+    """Whether `new` must not replace `known`, because another worker has written `known` in a later
+    generation. `is_first` says that the worker has written no status of this run before."""
+    if known is None or new.state in _BEGINS or (is_first and new.state is State.FAILED):
+        return False
+    return new.worker_id != known.worker_id and new.generation < known.generation
 
 
 def _put(statuses: dict[Json, Status], key: object, status: Status | None) -> None:

@@ -20,7 +20,7 @@ from moldau.connect.storage.keys import (
 )
 from moldau.connect.storage.log import Entry, KeyedLog
 from moldau.connect.storage.offsets import Offset, OffsetImage, Partition
-from moldau.connect.storage.statuses import Status, StatusImage, is_stale
+from moldau.connect.storage.statuses import State, Status, StatusImage, is_stale
 
 
 class ConfigStore:
@@ -90,17 +90,24 @@ class StatusStore:
     def __init__(self, log: KeyedLog) -> None:
         self.log = log
         self.image = StatusImage()
+        self._told: set[str | TaskId] = set()
+        """What runs here and has a status of this run."""
 
     async def put(self, statuses: Mapping[str | TaskId, Status | None]) -> None:
-        """Write statuses; None deletes one. A status of a later generation is not overwritten."""
+        """Write statuses; None deletes one. A late one does not overwrite that of a new owner."""
         entries: list[Entry] = []
         for what, status in statuses.items():
             if isinstance(what, TaskId):
                 key, known = task_status_key(what), self.image.tasks.get(what)
             else:
                 key, known = connector_status_key(what), self.image.connectors.get(what)
-            if status is None or not is_stale(status, known):
-                entries.append((key, None if status is None else status.dump()))
+            if status is None:
+                entries.append((key, None))
+            elif not is_stale(status, known, is_first=what not in self._told):
+                entries.append((key, status.dump()))
+                self._told.add(what)
+            if status is None or status.state is State.UNASSIGNED:
+                self._told.discard(what)
         if entries:
             await self.log.append(entries)
 
