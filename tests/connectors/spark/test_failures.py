@@ -84,6 +84,13 @@ serialized results of 2 tasks (1100.3 MiB) is bigger than spark.driver.maxResult
 \tat org.apache.spark.Frame(Frame.scala:1)"""
 
 
+REFUSED = """<_InactiveRpcError of RPC that terminated with:
+\tstatus = StatusCode.UNAUTHENTICATED
+\tdetails = "Invalid token"
+\tdebug_error_string = "UNKNOWN:Error received from peer"
+>"""
+
+
 @pytest.mark.parametrize(
     ("text", "line"),
     [
@@ -96,6 +103,7 @@ serialized results of 2 tasks (1100.3 MiB) is bigger than spark.driver.maxResult
         ("plain words", "plain words"),
         ("An error occurred while calling o55.isActive", "Java process has died"),
         ("StatusCode.UNAVAILABLE\n\tdetails", "Spark Connect server is gone"),
+        (REFUSED, "the Spark Connect server answers UNAUTHENTICATED: Invalid token"),
     ],
 )
 def test_the_innermost_cause_is_one_line(text: str, line: str) -> None:

@@ -132,6 +132,9 @@ _RESULT_TOO_LARGE_HINT: Final = (
     " -> make batches smaller with max.offsets.per.trigger, or set spark.conf.driver.maxResultSize"
     " to 0 for no limit"
 )
+_OF_THE_SERVER: Final = re.compile(
+    r'RPC that terminated with:\s+status = StatusCode\.(\w+)\s+details = "([^\n]*)"'
+)
 _SERVER_GONE_LINE: Final = (
     "the Spark Connect server is gone -> start it; the query continues from its checkpoint"
 )
@@ -209,6 +212,9 @@ def cause_of(error: BaseException) -> str:
     java = _JAVA_ERROR.search(text)
     if java is not None:
         return _shorten(f"{java[1]}: {java[2]}" if java[2] else java[1])
+    refused = _OF_THE_SERVER.search(text)
+    if refused is not None:
+        return _shorten(f"the Spark Connect server answers {refused[1]}: {refused[2]}")
     first = next((line for line in text.splitlines() if line.strip()), type(error).__name__)
     return _shorten(first)
 
