@@ -24,7 +24,7 @@ from tests.peers.apache_kafka import fetch
 from tests.peers.kafka_broker import SERVER_JVM, run_tool
 
 TOPIC: Final = "queue"
-COUNT: Final = 300_000
+COUNT: Final = 3_000_000
 SIZE_BYTES: Final = 100
 TEN: Final = 10
 CLIENT: Final = "our client on moldau"

@@ -130,6 +130,31 @@ def test_implicit_mode_acknowledges_what_was_returned_before_and_closing_gives_b
     assert queues.run(program) == ([0, 1, 2, 3], [4, 5, 6, 7, 8, 9])
 
 
+def test_implicit_mode_leaves_what_was_answered_and_what_is_not_held_any_more(
+    queues: Queues,
+) -> None:
+    """Neighbours are acknowledged together: one that is released, and one that the session has
+    lost, part them."""
+
+    async def program(runtime: Runtime) -> None:
+        await queues.prepare(runtime, 8, partitions=1)
+        async with queues.consumer(runtime) as queue:
+            found = await some(queue, 8)
+            assert found[2].release()
+            for each in queue._reader._brokers.values():
+                each.session.held[found[5].where].pop(found[5].offset, None)
+            again = await some(queue, 1)
+            assert [number(each) for each in again] == [2]
+            failures = await queue.commit()
+            assert [each.context["offset"] for each in failures.values()] == [5]
+        async with queues.consumer(runtime) as queue:
+            left = await some(queue, 2)
+            assert sorted(number(each) for each in left) == [2, 5]
+            assert await queue.poll(2.0) == []
+
+    queues.run(program)
+
+
 def test_a_lock_lasts_as_long_as_its_message_is_worked_on(queues: Queues) -> None:
     async def program(runtime: Runtime) -> None:
         await queues.prepare(runtime, 1, partitions=1)

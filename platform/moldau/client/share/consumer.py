@@ -226,9 +226,7 @@ class ShareConsumer(Generic[K, V]):
 
     async def _next(self, count_max: int, timeout_s: float | None) -> list[Message[K, V]]:
         self._check_open()
-        for each in self._unanswered:
-            if not each.is_answered:
-                each.ack()
+        self._reader.accept(self._unanswered)
         self._unanswered = []
         found = await self._reader.take(count_max, timeout_s)
         if self._is_implicit:

@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections import deque
-from collections.abc import Iterable
+from collections import ChainMap, Counter, deque
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -147,9 +147,13 @@ class ShareReader:
     def _taken(self, count_max: int) -> list[Message[Any, Any]]:
         now = self._clock.monotonic()
         found: list[Message[Any, Any]] = []
+        where: SharePartition | None = None
+        held: Mapping[int, float] = {}
         while self._arrived and len(found) < count_max:
             message = self._arrived.popleft()
-            if self._is_held(message, now):
+            if message.where is not where:
+                where, held = message.where, self._held_of(message.where)
+            if now < held.get(message.record.offset, 0.0):
                 found.append(message)
         if found:
             self._taken_at = now
@@ -177,12 +181,38 @@ class ShareReader:
     ) -> bool:
         """Send what became of the message; return whether it was still this consumer's."""
         given = Acknowledgement(message.offset, message.offset, kind, delay_ms, reason)
-        for each in self._brokers.values():
-            if each.session.acknowledge(message.where, given):
-                each.news.set()
-                return True
+        if self._give(message.where, given):
+            return True
         where = TopicPartition(message.topic, message.partition)
         self._note_failure(where, (given,), _LOST)
+        return False
+
+    def accept(self, messages: Iterable[Message[Any, Any]]) -> None:
+        """Acknowledge those that are not answered, neighbours together."""
+        run: list[Message[Any, Any]] = []
+        for each in messages:
+            if each.is_answered:
+                continue
+            each.is_answered = True
+            if run and not (each.where is run[-1].where and each.offset == run[-1].offset + 1):
+                self._accept_run(run)
+                run = []
+            run.append(each)
+        if run:
+            self._accept_run(run)
+
+    def _accept_run(self, run: list[Message[Any, Any]]) -> None:
+        given = Acknowledgement(run[0].offset, run[-1].offset, AcknowledgeType.ACCEPT)
+        if not self._give(run[0].where, given):
+            for each in run:  # of some the locks have ended
+                self.acknowledge(each, AcknowledgeType.ACCEPT)
+
+    def _give(self, where: SharePartition, given: Acknowledgement) -> bool:
+        """Have it sent by the session that holds the records. Return whether there is one."""
+        for each in self._brokers.values():
+            if each.session.acknowledge(where, given):
+                each.news.set()
+                return True
         return False
 
     def release_untaken(self) -> None:
@@ -340,13 +370,15 @@ class ShareReader:
             self._news.set()
 
     def _settled(self, outcome: Outcome) -> None:
-        count = sum(each.size for each in outcome.acknowledgements)
+        counts: Counter[AcknowledgeType] = Counter()
+        for each in outcome.acknowledgements:
+            counts[each.type] += each.size
         if outcome.error is None:
-            for each in outcome.acknowledgements:
-                self.metrics.acknowledged(each.type, each.size)
+            for kind, count in counts.items():
+                self.metrics.acknowledged(kind, count)
             return
         where = TopicPartition(self._names[outcome.where], outcome.where.partition)
-        self.metrics.failed(count)
+        self.metrics.failed(counts.total())
         self._note_failure(where, outcome.acknowledgements, outcome.error)
 
     def _note_failure(
@@ -434,17 +466,13 @@ class ShareReader:
         self, where: SharePartition, offset: int, kind: AcknowledgeType, reason: str | None = None
     ) -> None:
         reason = reason if kind is AcknowledgeType.REJECT else None
-        given = Acknowledgement(offset, offset, kind, reason=reason)
-        for each in self._brokers.values():
-            if each.session.acknowledge(where, given):
-                each.news.set()
-                return
+        self._give(where, Acknowledgement(offset, offset, kind, reason=reason))
 
-    def _is_held(self, message: Message[Any, Any], now: float) -> bool:
-        return any(
-            each.session.is_held(message.where, message.offset, now)
-            for each in self._brokers.values()
-        )
+    def _held_of(self, where: SharePartition) -> Mapping[int, float]:
+        """Return the ends of locks by offset. While a leader moves, two brokers may have some."""
+        found = [each.session.held[where] for each in self._brokers.values()
+                 if where in each.session.held]  # fmt: skip
+        return found[0] if len(found) == 1 else ChainMap(*found)
 
     def _poke(self) -> None:
         for each in self._brokers.values():

@@ -156,16 +156,13 @@ class ShareSession:
         """Read exactly these partitions."""
         self._wanted = frozenset(partitions)
 
-    def is_held(self, where: SharePartition, offset: int, now: float) -> bool:
-        """Whether the record is this consumer's, as far as is known."""
-        return now < self.held.get(where, {}).get(offset, 0.0)
-
     def acknowledge(self, where: SharePartition, given: Acknowledgement) -> bool:
         """Say what becomes of held records; return whether they were held, else nothing is sent."""
         held = self.held.get(where, {})
-        if any(offset not in held for offset in range(given.first, given.last + 1)):
+        offsets = range(given.first, given.last + 1)
+        if not all(map(held.__contains__, offsets)):
             return False
-        for offset in range(given.first, given.last + 1):
+        for offset in offsets:
             del held[offset]
         if not held:
             del self.held[where]
