@@ -59,6 +59,9 @@ from moldau.records import K, V
 from moldau.runtime import Runtime
 
 _CLOSE_S: Final = 30.0
+_HOLDS_MAX: Final = 2000
+"""How many messages a consumer holds at most, unless max.poll.records is given. With one poll it
+would wait for the broker between any two."""
 _ATTEMPTS: Final = 5
 """Kafka's default of share.delivery.count.limit."""
 
@@ -170,7 +173,7 @@ class ShareConsumer(Generic[K, V]):
             ShareMember(terms, self.topics, member_id, runtime.random),
             limits,
             Holding(
-                Window(settings[consumer_rows.max_poll_records]),
+                Window(self._holds_max()),
                 self._decoding,
                 ShareMetrics(runtime.clock, window_s, settings[metrics_num_samples]),
                 check_crcs=settings[consumer_rows.check_crcs],
@@ -181,6 +184,11 @@ class ShareConsumer(Generic[K, V]):
         self._cluster.watch(self.topics)
         await reach(self._cluster, "share consumer")
         self._reader.begin()
+
+    def _holds_max(self) -> int:
+        row = consumer_rows.max_poll_records
+        is_given = row.name in self._given.settings
+        return int(self.settings[row]) if is_given else _HOLDS_MAX
 
     async def aclose(self, timeout_s: float = _CLOSE_S) -> None:
         """Send what was acknowledged, give back everything else, leave the group and close the

@@ -137,6 +137,8 @@ class ShareReader:
                         self._news.clear()
                         self._raise_error()
                         found = self._taken(count_max)
+                        if found and self._is_fetch_due():
+                            await asyncio.sleep(0)  # else it is asked for when nothing is left
                         if found or self._is_closing:
                             return found
                         await self._news.wait()
@@ -321,6 +323,11 @@ class ShareReader:
         if self._is_closing or held > self.window.size // 2 or self._is_unused(now):
             return 0
         return max(1, (self.window.size - held) // max(1, len(self._brokers)))
+
+    def _is_fetch_due(self) -> bool:
+        if all(each.session.is_asking for each in self._brokers.values()):
+            return False
+        return self._room(self._clock.monotonic()) > 0
 
     def _is_unused(self, now: float) -> bool:
         """Whether the user has taken nothing for half of a lock's time."""
