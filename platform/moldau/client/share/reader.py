@@ -137,8 +137,6 @@ class ShareReader:
                         self._news.clear()
                         self._raise_error()
                         found = self._taken(count_max)
-                        if found and self._is_fetch_due():
-                            await asyncio.sleep(0)  # else it is asked for when nothing is left
                         if found or self._is_closing:
                             return found
                         await self._news.wait()
@@ -154,7 +152,7 @@ class ShareReader:
         while self._arrived and len(found) < count_max:
             message = self._arrived.popleft()
             if message.where is not where:
-                where, held = message.where, self._held_of(message.where)
+                where, held = message.where, _locks_of(message.where, self._brokers.values())
             if now < held.get(message.record.offset, 0.0):
                 found.append(message)
         if found:
@@ -324,11 +322,6 @@ class ShareReader:
             return 0
         return max(1, (self.window.size - held) // max(1, len(self._brokers)))
 
-    def _is_fetch_due(self) -> bool:
-        if all(each.session.is_asking for each in self._brokers.values()):
-            return False
-        return self._room(self._clock.monotonic()) > 0
-
     def _is_unused(self, now: float) -> bool:
         """Whether the user has taken nothing for half of a lock's time."""
         lock_s = max((each.session.lock_s for each in self._brokers.values()), default=0.0)
@@ -475,12 +468,6 @@ class ShareReader:
         reason = reason if kind is AcknowledgeType.REJECT else None
         self._give(where, Acknowledgement(offset, offset, kind, reason=reason))
 
-    def _held_of(self, where: SharePartition) -> Mapping[int, float]:
-        """Return the ends of locks by offset. While a leader moves, two brokers may have some."""
-        found = [each.session.held[where] for each in self._brokers.values()
-                 if where in each.session.held]  # fmt: skip
-        return found[0] if len(found) == 1 else ChainMap(*found)
-
     def _poke(self) -> None:
         for each in self._brokers.values():
             each.news.set()
@@ -507,3 +494,9 @@ class ShareReader:
                 f"the broker does not have {what}: moldau has, Apache Kafka has not",
                 group=self.member.terms.group_id,
             )
+
+
+def _locks_of(where: SharePartition, brokers: Iterable[_Broker]) -> Mapping[int, float]:
+    """Return the ends of locks by offset. While a leader moves, two brokers may have some."""
+    found = [each.session.held[where] for each in brokers if where in each.session.held]
+    return found[0] if len(found) == 1 else ChainMap(*found)

@@ -144,11 +144,6 @@ class ShareSession:
         return sum(map(len, self.held.values()))
 
     @property
-    def is_asking(self) -> bool:
-        """Whether a request is under way."""
-        return self._asked is not None
-
-    @property
     def is_settled(self) -> bool:
         """Whether no acknowledgement waits or is under way."""
         return not (self._acknowledged or self._sent)
