@@ -155,6 +155,17 @@ def test_implicit_mode_leaves_what_was_answered_and_what_is_not_held_any_more(
     queues.run(program)
 
 
+def test_who_waits_for_more_than_the_window_gets_it_before_any_answer(queues: Queues) -> None:
+    async def program(runtime: Runtime) -> None:
+        await queues.prepare(runtime, 100)
+        async with queues.consumer(runtime, share_acknowledgement_mode="explicit") as queue:
+            found = await some(queue, 100)
+            assert all(each.ack() for each in found)
+            assert await queue.commit() == {}
+
+    queues.run(program)
+
+
 def test_a_lock_lasts_as_long_as_its_message_is_worked_on(queues: Queues) -> None:
     async def program(runtime: Runtime) -> None:
         await queues.prepare(runtime, 1, partitions=1)

@@ -316,11 +316,16 @@ class ShareReader:
 
     def _room(self, now: float) -> int:
         """Return how many more records a broker may send: none before half of the held ones are
-        handled, or if the user takes none."""
+        handled, unless a call waits for more, nor if the user takes none."""
+        window = self.window
         held = sum(each.session.held_count for each in self._brokers.values())
-        if self._is_closing or held > self.window.size // 2 or self._is_unused(now):
+        if self._is_closing or self._is_unused(now):
             return 0
-        return max(1, (self.window.size - held) // max(1, len(self._brokers)))
+        if self._waiting and not self._arrived:
+            free = min(window.size, window.size_max - held)
+        else:
+            free = window.size - held if held <= window.size // 2 else 0
+        return 0 if free <= 0 else max(1, free // max(1, len(self._brokers)))
 
     def _is_unused(self, now: float) -> bool:
         """Whether the user has taken nothing for half of a lock's time."""
