@@ -195,12 +195,12 @@ def run_cluster_chaos(
         ]
         for load in loads:
             on_end.callback(load.abandon)
-        _await_more(loads)
+        await_more(loads)
         for _ in range(cycles):
             faults = _strike(nodes, random)
             result.faults.update(faults)
             healed_s = _await_whole(nodes)
-            _await_more(loads)
+            await_more(loads)
             result.cycles += 1
             result.heal_seconds.append(healed_s)
             tell(
@@ -211,11 +211,11 @@ def run_cluster_chaos(
             load.end()
         _await_whole(nodes)
         for index in range(PARTITIONS):
-            _judge(nodes, loads, index, home, result)
+            judge(nodes.bootstrap_servers, loads, index, result)
         for number in NODES:
             nodes.cluster.stop(number)
         for index in range(PARTITIONS):
-            result.anomalies += find_anomalies(_copies(nodes.cluster, index))
+            result.anomalies += find_anomalies(copies(nodes.cluster, index))
     result.seconds = time.monotonic() - began
     return result
 
@@ -259,7 +259,7 @@ def _is_whole(admin: Admin) -> bool:
     return False
 
 
-def _await_more(loads: list[Load]) -> None:
+def await_more(loads: list[Load]) -> None:
     """Every producer gets something acknowledged."""
     before = {load.library: load.settled_bytes() for load in loads}
     until, waiting = time.monotonic() + HEAL_S, Event()
@@ -269,7 +269,7 @@ def _await_more(loads: list[Load]) -> None:
         waiting.wait(LOOK_S)
 
 
-def _judge(nodes: Nodes, loads: list[Load], index: int, home: Path, result: Result) -> None:
+def judge(servers: str, loads: list[Load], index: int, result: Result) -> None:
     """One partition: its records take memory."""
     sent: list[history.Event] = []
     for load in loads:
@@ -279,9 +279,7 @@ def _judge(nodes: Nodes, loads: list[Load], index: int, home: Path, result: Resu
         sent += own
     last = max((getattr(each, "offset", -1) for each in sent), default=-1)
     read: list[history.Event] = []
-    with Consumer(
-        bootstrap_servers=nodes.bootstrap_servers, auto_offset_reset="earliest"
-    ) as consumer:
+    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
         consumer.assign([TopicPartition(TOPIC, index)])
         while not read or getattr(read[-1], "offset", -1) < last:
             for part in consumer.poll(1.0):
@@ -295,7 +293,7 @@ def _judge(nodes: Nodes, loads: list[Load], index: int, home: Path, result: Resu
     result.anomalies += find_anomalies([*sent, *read, ReadAll(AUDITOR)])
 
 
-def _copies(cluster: Cluster, index: int) -> Iterator[Copy]:
+def copies(cluster: Cluster, index: int) -> Iterator[Copy]:
     """The batches of each replica, from the files of stopped nodes."""
     for number in NODES:
         folder = Path(cluster.data_of(number)) / f"{TOPIC}-{index}"

@@ -136,6 +136,8 @@ def test_a_size_that_no_record_may_have_is_refused_before_one_is_made(shell: She
         (("consume", "t", "t\udcff"), "no name of a topic: it has 1 to 249 ASCII letters"),
         (("consume", "t" * 40_000), "no name of a topic: it has 1 to 249 ASCII letters"),
         (("consume", "t", "--group", "g" * 40_000), "it is no text in UTF-8, or too long"),
+        (("cluster", "features", "--upgrade", "share.version"), "is not NAME=LEVEL"),
+        (("cluster", "features", "--dry-run"), "--upgrade or --downgrade"),
         (("cluster", "log-dirs", "--broker", "-1"), "'-1' is no number from 0 to 2147483647"),
         (
             ("offsets", "t", "--at", "end"),
@@ -399,3 +401,23 @@ def test_a_long_line_costs_as_much_as_as_many_bytes_in_short_ones() -> None:
     (line,) = (line for lines in read_lines(Pipe(data)) for line in lines)
     assert time.process_time() - start < 2.0
     assert line == data
+
+
+@pytest.mark.real
+def test_features_go_down_and_up_again(shell: Shell) -> None:
+    def level() -> int:
+        found: int = shell.good("cluster", "features", "--json").json["share.version"]["level"]
+        return found
+
+    assert level() == 1
+    words = ("cluster", "features", "--downgrade", "share.version=0")
+    assert shell.good(*words, "--dry-run").out == "share.version could be 0\n"
+    assert level() == 1
+    assert shell.good(*words).out == "share.version is 0\n"
+    eventually(lambda: level() == 0)
+    shell.good("cluster", "features", "--upgrade", "share.version=1")
+    eventually(lambda: level() == 1)
+    assert ["share.version", "1", "0-1"] in shell.good("cluster", "features").rows
+    refused = shell("cluster", "features", "--upgrade", "no.such.feature=3")
+    assert (refused.code, refused.out) == (1, "")
+    assert refused.err.startswith("moldau: INVALID_UPDATE_VERSION")

@@ -172,7 +172,7 @@ class Connection(asyncio.BufferedProtocol):
         try:
             async with timeout(timeout_s):
                 await _connect(self, runtime, host)
-                await self._learn_versions()
+                await self.learn_versions()
                 security = self.options.security
                 if security is not None and security.credentials is not None:
                     ask = partial(_ask_at_login, self)
@@ -210,8 +210,9 @@ class Connection(asyncio.BufferedProtocol):
         if self._told:
             self._hand_over()
 
-    async def _learn_versions(self) -> None:
-        """Ask in our newest version (KIP-511); a broker without it names its own versions."""
+    async def learn_versions(self) -> None:
+        """Ask in our newest version (KIP-511); a broker without it names its own versions. May be
+        asked again: features change while a connection lasts."""
         answer = await _ask_versions(self, _API_VERSIONS_NEWEST)
         if answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
             version = PeerVersions(answer.api_keys).version(ApiVersionsRequest)

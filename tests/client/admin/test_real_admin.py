@@ -8,6 +8,7 @@ import pytest
 
 from moldau.client import (
     Admin,
+    Downgrade,
     EligibleReplicas,
     NewTopic,
     Resource,
@@ -16,10 +17,12 @@ from moldau.client import (
     TopicPartition,
 )
 from moldau.client.admin.partitions import Partitions
+from moldau.client.sync import Admin as SyncAdmin
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import format_uuid
 from tests.conformance.broker import moldau as moldau
 from tests.peers.either_broker import Broker, either
+from tests.peers.eventually import eventually
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 from tests.peers.known_topics import known
 
@@ -131,6 +134,19 @@ def test_a_topic_goes_by_its_id(broker: Broker) -> None:
             assert gone.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
     asyncio.run(main())
+
+
+def test_a_changed_feature_is_seen_by_the_admin_that_changed_it(broker: Broker) -> None:
+    with SyncAdmin(bootstrap_servers=broker.bootstrap_servers) as admin:
+
+        def level() -> int:
+            return admin.describe_features().get("share.version", 0)
+
+        assert level() == 1
+        admin.update_features({"share.version": 0}, downgrade=Downgrade.SAFE)
+        eventually(lambda: level() == 0)
+        admin.update_features({"share.version": 1})
+        eventually(lambda: level() == 1)
 
 
 def test_features_that_are_not_there(broker: Broker) -> None:

@@ -13,6 +13,7 @@ from moldau.cli.commands.cluster_controller import (
     described_quorum,
     leading_controller,
 )
+from moldau.cli.commands.cluster_features import add_features, features
 from moldau.cli.commands.cluster_top import add_top, top
 from moldau.cli.commands.cluster_up import add_up, run_up
 from moldau.cli.numbers import whole
@@ -214,7 +215,7 @@ def _versions(arguments: Namespace, context: Context) -> int:
 
 
 command = ActionCommand(
-    "The cluster: up, describe, top, quorum, log-dirs, versions.",
+    "The cluster: up, describe, features, top, quorum, log-dirs, versions.",
     (
         Action(
             "up",
@@ -226,6 +227,14 @@ command = ActionCommand(
             has_cluster=False,
         ),
         Action("describe", "its id, its brokers, its features", _nothing, _describe),
+        Action(
+            "features",
+            "levels of features: show, raise, lower",
+            add_features,
+            features,
+            "Raise features when all nodes have a new version; lower them before the first node "
+            "goes back to an old one.",
+        ),
         Action("quorum", "the controllers that keep the metadata", _nothing, show_quorum),
         Action(
             "top",

@@ -119,7 +119,9 @@ class Admin:
 
     async def describe_features(self) -> dict[str, int]:
         """Return the level of each feature that the cluster has agreed on."""
-        return dict((await self._parts.brokers.connection()).features)
+        connection = await self._parts.brokers.connection()
+        await connection.learn_versions()
+        return dict(connection.features)
 
     async def supported_features(self, broker: int | None = None) -> dict[str, tuple[int, int]]:
         """Return the lowest and highest supported level of each feature, at this or any broker."""
