@@ -99,12 +99,18 @@ DEEP_WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) 
 DEEP_PYTEST = $(PYTEST) -n $(DEEP_WORKERS)
 
 # Spark after all others: together they need 11 GB. One of the two parts may have no test, which is
-# 5 to pytest: with ARGS="-k name".
+# 5 to pytest: with ARGS="-k name". With AGAIN=yes what has failed beside other tests and their JVMs
+# runs again by itself, and is named by that; a part that did not come to its end fails all the same.
 .PHONY: test-deep
 test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers ## tests with Java, Spark, other clients, wheels, and the tests of the tests
 	$(DEEP_PYTEST) -m "($(DEEP)) and not spark" $(ARGS); others=$$?; \
 	$(DEEP_PYTEST) -m "($(DEEP)) and spark" $(ARGS); spark=$$?; \
-	case $$others$$spark in 00|05|50) ;; *) exit 1;; esac
+	case $$others$$spark$(AGAIN) in \
+	  00*|05*|50*) ;; \
+	  01yes|10yes|11yes|15yes|51yes) $(PYTEST) -n 1 -v --last-failed --last-failed-no-failures none \
+	    -m "$(DEEP)" $(ARGS);; \
+	  *) exit 1;; \
+	esac
 
 .PHONY: check
 check: venv ## format, lint, types, layers, architecture
