@@ -27,6 +27,7 @@ class Promise(StrEnum):
     NOTHING_LOST = "a record is done by a word of its holder, or after its last delivery"
     START_GROWS = "the stored start of a group does not fall"
     EPOCH_GROWS = "the stored epochs do not fall"
+    OLD_LEADER_FENCED = "a leader that another one has followed stores nothing"
     REPLAYED = "the coordinator's state is what its log says"
     QUEUE_DRAINS = "the queue is empty at the end"
     RESTS = "a record that rests is not given"

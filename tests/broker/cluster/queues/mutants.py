@@ -185,9 +185,7 @@ resetting = partial(run_queues, rate=0.9, prepare=_with_resets)
 
 MUTANTS: dict[Mutant, Hunt] = {
     goes_on_without_the_lead: Hunt(range(1, 9), {Promise.LEADER_GIVES}, steady),
-    serves_old_leaders: Hunt(
-        range(1, 30), {Promise.EPOCH_GROWS, Promise.LOADED_WHOLE, Promise.NO_DONE_RECORD}, late
-    ),
+    serves_old_leaders: Hunt(range(1, 30), {Promise.OLD_LEADER_FENCED, Promise.EPOCH_GROWS}, late),
     measures_from_the_request: Hunt(range(1, 4), {Promise.LOCK_KEPT}, steady),
     takes_writes_of_before_the_reset: Hunt(range(1, 30), {Promise.NOTHING_LOST}, resetting),
     starts_behind_acquired_records: Hunt(range(1, 4), {Promise.NOTHING_LOST}, steady),

@@ -255,10 +255,15 @@ class Run:
 
 @contextmanager
 def unsteady_coordinator(
-    random: Random, rate: float, is_calm: Callable[[], bool]
+    random: Random, rate: float, is_calm: Callable[[], bool], watch: QueueWatch
 ) -> Iterator[None]:
     """The share coordinator refuses, answers late, or what it answers is lost."""
-    store, load = SharePersister.store, SharePersister.load
+    pure, load = SharePersister.store, SharePersister.load
+
+    def store(
+        self: SharePersister, key: Any, state: int, epoch: int, change: Any, then: Any
+    ) -> None:
+        pure(self, key, state, epoch, change, watch.heard_by(key, epoch, then))
 
     def unsteady_load(self: SharePersister, key: Any, epoch: int, then: Any) -> None:
         if is_calm() or random.random() >= rate / 3:
@@ -306,7 +311,7 @@ def run_queues(
         if prepare is not None:
             prepare(run)
         with unsteady_coordinator(
-            Random(seed), drawn if rate is None else rate, lambda: run.is_ending
+            Random(seed), drawn if rate is None else rate, lambda: run.is_ending, run.watch
         ):
             run.prepare()
             programs = run.start_clients()

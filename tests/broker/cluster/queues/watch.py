@@ -17,8 +17,10 @@ from moldau.broker.coordinator.share.state import SharePartitionKey, ShareState
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.server import Broker
 from moldau.broker.share.partition import SharePartition
+from moldau.broker.share.persister import OnStored
 from moldau.broker.share.piece import FINAL, AcknowledgeType, RecordState
 from moldau.broker.share.sessions import SessionKey
+from moldau.errors.codes import KafkaError
 from moldau.protocol.schemas.coordinator_log import SHARE_LOG
 from moldau.protocol.schemas.share_log import (
     ShareSnapshotKey,
@@ -98,6 +100,8 @@ class QueueWatch:
         """The topic of dead letters."""
         self.buried: set[tuple[Place, int]] = set()
         self._grave_ends: dict[int, int] = {}
+        self._stored_late: Facts = {}
+        """What a leader has stored although another one had followed it."""
 
     def begin(self) -> None:
         """Look after every event from now on."""
@@ -109,6 +113,19 @@ class QueueWatch:
             (each.leader_epoch for key, each in self.stored.items() if self._place(key) == place),
             default=-1,
         )
+
+    def heard_by(self, key: Any, epoch: int, then: OnStored) -> OnStored:
+        """Return the answer to a change that a leader with this epoch sends now. The change must
+        be refused if another leader has read the state before."""
+        stored = self.stored.get(SharePartitionKey(*key))
+        newest = -1 if stored is None else stored.leader_epoch
+
+        def heard(error: KafkaError | None) -> None:
+            if error is None and epoch < newest:
+                self._stored_late = {"key": key, "epoch": epoch, "newest": newest}
+            then(error)
+
+        return heard
 
     def start_of(self, place: Place) -> int:
         """Where the group stands."""
@@ -122,6 +139,7 @@ class QueueWatch:
 
     def look(self) -> None:
         """Look at everything that changed."""
+        demand(not self._stored_late, Promise.OLD_LEADER_FENCED, **self._stored_late)
         running = self._brokers.running
         for broker in running.values():
             self._look_at_graves(broker)
