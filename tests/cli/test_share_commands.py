@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -103,6 +104,31 @@ def test_a_share_group_begins_where_a_consumer_group_stands(shell: Shell, cluste
     assert starts(shell, new) == {(topic, 0): 2, (topic, 1): 4}
 
 
+def test_starts_are_shifted_kept_and_read_from_a_file(shell: Shell, tmp_path: Path) -> None:
+    topic, group, other = "share-shift", "share-shift-group", "share-shift-other"
+    fill(shell, topic, [6, 4])
+    reset = ("share", "reset", group, "--execute")
+    shell.good(*reset, "--topic", topic, "--to-offset", "3")
+    shell.good(*reset, "--shift-by", "-2")
+    assert starts(shell, group) == {(topic, 0): 1, (topic, 1): 1}
+    shell.good(*reset, "--topic", f"{topic}:1", "--shift-by", "90")
+    assert starts(shell, group) == {(topic, 0): 1, (topic, 1): 4}
+    shell.good(*reset, "--to-current")
+    assert starts(shell, group) == {(topic, 0): 1, (topic, 1): 4}
+    file = tmp_path / "offsets"
+    file.write_text(shell.good("share", "reset", group, "--to-current", "--export").out)
+    assert file.read_text().splitlines() == [f"{topic},0,1", f"{topic},1,4"]
+    shell.good("share", "reset", other, "--from-file", str(file), "--execute")
+    assert starts(shell, other) == {(topic, 0): 1, (topic, 1): 4}
+    new = ("share", "reset", "share-shift-new", "--topic", topic, "--execute")
+    fresh = shell(*new, "--shift-by", "1")
+    assert (fresh.code, "nothing is committed to shift from" in fresh.err + fresh.out) == (1, True)
+    file.write_text(f"{group},{topic},0,5\n{other},{topic},1,2\n")
+    shell.good("share", "reset", "--from-file", str(file), "--execute")
+    assert starts(shell, group) == {(topic, 0): 5, (topic, 1): 4}
+    assert starts(shell, other) == {(topic, 0): 1, (topic, 1): 2}
+
+
 def test_groups_of_another_kind_are_refused_and_stay(shell: Shell, cluster: Cluster) -> None:
     topic, group = "share-kind", "share-kind-consumers"
     fill(shell, topic, [1])
@@ -150,6 +176,9 @@ def test_offsets_are_changed_from_python_as_well(shell: Shell, cluster: Cluster)
         (("reset", "g", "--to-offset", "-1"), "--to-offset cannot be negative"),
         (("peek", "g", "--count", "0"), "is no number from 1"),
         (("reset", "g"), "one of the arguments --to-earliest"),
+        (("reset", "--to-latest"), "name a group"),
+        (("reset", "g", "--from-file", "-", "--topic", "t"), "--topic"),
+        (("reset", "g", "--to-latest", "--export", "--json"), "--export writes CSV"),
         (("delete", "g", "--topic", "\udcff"), "is no name of a topic"),
     ],
 )

@@ -9,13 +9,14 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:
-    from moldau.client import Admin, TopicPartition
+    from moldau.client import Admin, OffsetAndMetadata, TopicPartition
 
 DRY_RUN: Final = "dry run: nothing was changed; --execute does it"
 
@@ -61,6 +62,78 @@ class Outcome:
     def is_undone(self, step: OffsetChange) -> bool:
         """Whether the step was planned but not done."""
         return bool(self.error(step.group)) and step.where not in self.stored.get(step.group, ())
+
+
+class Kind(Protocol):
+    """What differs between kinds of groups."""
+
+    async def stands(self, client: Admin, group: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        """Return where a group stands; nothing if there is no such group."""
+        ...
+
+    async def store(self, client: Admin, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        """Store offsets. Raise OffsetsNotStored if that failed, wholly or in part."""
+        ...
+
+    def nowhere(self, group: str) -> str:
+        """Say that the group stands nowhere."""
+        ...
+
+
+class ConsumerGroups:
+    """Satisfies `Kind`."""
+
+    async def stands(self, client: Admin, group: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        return await client.group_offsets(group)
+
+    async def store(self, client: Admin, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        await client.alter_group_offsets(group, offsets)
+
+    def nowhere(self, group: str) -> str:
+        return f"group {group} has committed nothing"
+
+
+async def carry_out(client: Admin, kind: Kind, steps: Sequence[OffsetChange]) -> Outcome:
+    """Store the steps, group by group, and return which groups failed, wholly or in part, and why.
+    A member may have joined since the plan was made; then the other groups are still changed."""
+    from moldau.client import OffsetsNotStored
+
+    by_group: dict[str, dict[TopicPartition, int]] = {}
+    for each in steps:
+        if each.after is not None:
+            by_group.setdefault(each.group, {})[each.where] = each.after
+    failures: dict[str, str] = {}
+    stored: dict[str, list[TopicPartition]] = {}
+    for group, offsets in by_group.items():
+        try:
+            await kind.store(client, group, offsets)
+        except KafkaError as error:
+            failures[group] = str(error)
+            if isinstance(error, OffsetsNotStored):
+                stored[group] = error.stored
+    return Outcome(failures=failures, stored=stored)
+
+
+async def follow(
+    client: Admin,
+    kind: Kind,
+    steps: Sequence[OffsetChange],
+    failures: Mapping[str, str],
+    *,
+    execute: bool,
+    also_idle: Sequence[str] = (),
+) -> Outcome:
+    """Return the obstacles and failures of the plan. With `execute` change the groups without
+    obstacles; otherwise change nothing. Groups in `also_idle` must have no members either."""
+    groups = list(dict.fromkeys(each.group for each in steps))
+    hindered = obstacles(steps, await members_of(client, groups))
+    for why in occupied(await members_of(client, also_idle)).values():
+        for group in groups:
+            hindered.setdefault(group, []).append(why)
+    if not execute:
+        return Outcome(hindered, failures)
+    done = await carry_out(client, kind, [each for each in steps if each.group not in hindered])
+    return Outcome(hindered, {**failures, **done.failures}, done.stored)
 
 
 def within(wanted: int, start: int, end: int) -> tuple[int, str]:

@@ -12,12 +12,12 @@ from moldau.cli.commands.actions import Action
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
 from moldau.cli.commands.consume_place import parse_time_ms
 from moldau.cli.commands.group_plan import (
+    ConsumerGroups,
+    Kind,
     OffsetChange,
-    Outcome,
     add_execute,
     exit_code,
-    members_of,
-    obstacles,
+    follow,
     tell_plan,
     within,
 )
@@ -35,9 +35,9 @@ from moldau.cli.output import write_lines
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from argparse import _MutuallyExclusiveGroup
-
     from moldau.client import Admin, OffsetAndMetadata, Topic, TopicPartition
+
+    Plan = tuple[list[OffsetChange], dict[str, str]]
 
 _HELP = "make groups go on elsewhere: earlier, later, at a time (dry run unless --execute)"
 _DESCRIPTION = """\
@@ -105,21 +105,22 @@ def shift_by(count: int) -> Rule:
     return rule
 
 
-def add_places(to: _MutuallyExclusiveGroup) -> None:
-    """Add the options that `wanted_place` reads."""
+def _add_reset(parser: ArgumentParser) -> None:
+    parser.add_argument("groups", nargs="*", metavar="GROUP", type=name_of("group"))
+    parser.add_argument("--all", action="store_true", help="all consumer groups without members")
+    parser.set_defaults(has_all=True)
+    add_topics(parser, "only of this one, else all that is committed")
+    add_places(parser)
+
+
+def add_places(parser: ArgumentParser) -> None:
+    """Add the options that say where a group goes on, and `--export` and `--execute`."""
+    to = parser.add_mutually_exclusive_group(required=True)
     to.add_argument("--to-earliest", action="store_true", help="where each log begins")
     to.add_argument("--to-latest", action="store_true", help="where each log ends")
     to.add_argument("--to-offset", type=int, metavar="N")
     to.add_argument("--to-datetime", metavar="TIME", help="2026-11-20T12:00:00Z, or @ms since 1970")
     to.add_argument("--by-duration", metavar="PT1H30M", help="what is not older than that")
-
-
-def _add_reset(parser: ArgumentParser) -> None:
-    parser.add_argument("groups", nargs="*", metavar="GROUP", type=name_of("group"))
-    parser.add_argument("--all", action="store_true", help="all consumer groups without members")
-    add_topics(parser, "only of this one, else all that is committed")
-    to = parser.add_mutually_exclusive_group(required=True)
-    add_places(to)
     to.add_argument("--to-current", action="store_true", help="where it is: see --export")
     to.add_argument("--shift-by", type=int, metavar="N", help="N records on; -N back")
     to.add_argument(
@@ -145,12 +146,16 @@ class Wanted:
 
 
 def _reset(arguments: Namespace, context: Context) -> int:
+    return reset(arguments, context, ConsumerGroups())
+
+
+def reset(arguments: Namespace, context: Context, kind: Kind) -> int:
     """Show the plan, and carry it out if `--execute` is given."""
     wanted = _checked(arguments)
     with opened_admin(arguments, context) as admin:
-        steps, failures = _plan(arguments, context, admin, wanted)
+        steps, failures = _plan(arguments, context, admin, wanted, kind)
         outcome = admin.run(
-            lambda client: follow(client, steps, failures, execute=arguments.execute)
+            lambda client: follow(client, kind, steps, failures, execute=arguments.execute)
         )
     if arguments.export:
         groups = {each.group for each in steps} | failures.keys()
@@ -165,22 +170,17 @@ def _checked(arguments: Namespace) -> Wanted:
     if arguments.all and arguments.groups:
         raise UsageError("name groups, or give --all")
     if not (arguments.all or arguments.groups or arguments.from_file):
-        raise UsageError("name a group, or give --all")
+        raise UsageError("name a group" + ", or give --all" * arguments.has_all)
     if arguments.export and arguments.json:
         raise UsageError("--export writes CSV: not with --json")
     if arguments.from_file and (arguments.topic or arguments.all):
         raise UsageError("the file says which groups and topics: not with --topic or --all")
     scope = parse_scope(arguments.topic)
-    place = wanted_place(arguments, scope)
-    if place is not None:
-        return place
-    if arguments.shift_by is not None:
-        return Wanted(scope, shift_by(arguments.shift_by))
-    return Wanted(scope, to_current)
+    return _place(arguments, scope)
 
 
-def wanted_place(arguments: Namespace, scope: Scope) -> Wanted | None:
-    """Return the place that an option of `add_places` names; None without one of them."""
+def _place(arguments: Namespace, scope: Scope) -> Wanted:
+    """Return the place that an option of `add_places` names."""
     if arguments.to_datetime is not None:
         return Wanted(scope, to_time, timestamp=parse_time_ms(arguments.to_datetime))
     if arguments.by_duration is not None:
@@ -191,53 +191,65 @@ def wanted_place(arguments: Namespace, scope: Scope) -> Wanted | None:
         return Wanted(scope, to_offset(arguments.to_offset))
     if arguments.to_earliest:
         return Wanted(scope, to_earliest)
-    return Wanted(scope, to_latest) if arguments.to_latest else None
+    if arguments.shift_by is not None:
+        return Wanted(scope, shift_by(arguments.shift_by))
+    return Wanted(scope, to_latest if arguments.to_latest else to_current)
 
 
 def _plan(
-    arguments: Namespace, context: Context, admin: Opened[Admin], wanted: Wanted
-) -> tuple[list[OffsetChange], dict[str, str]]:
+    arguments: Namespace, context: Context, admin: Opened[Admin], wanted: Wanted, kind: Kind
+) -> Plan:
     """Return the steps, and the reasons for groups that have none."""
     if arguments.from_file is not None:
         given = parse_offsets_file(_file(arguments, context, admin), arguments.groups)
-        return admin.run(lambda client: _plan_from_file(client, given)), {}
+        return admin.run(lambda client: _plan_from_file(client, kind, given))
     timestamp = wanted.time(admin.runtime.clock.wall_ms())
 
-    async def plan(client: Admin) -> tuple[list[OffsetChange], dict[str, str]]:
+    async def plan(client: Admin) -> Plan:
         if arguments.all:
             groups = await idle_groups(client)
-            return await plan_groups(client, groups, wanted, timestamp, only_committed=True)
-        return await plan_groups(client, arguments.groups, wanted, timestamp)
+            return await plan_all(client, groups, wanted, timestamp)
+        return await plan_groups(client, kind, arguments.groups, wanted, timestamp)
 
     return admin.run(plan)
 
 
 async def plan_groups(
-    client: Admin,
-    groups: Iterable[str],
-    wanted: Wanted,
-    timestamp: int | None,
-    *,
-    only_committed: bool = False,
-) -> tuple[list[OffsetChange], dict[str, str]]:
+    client: Admin, kind: Kind, groups: Iterable[str], wanted: Wanted, timestamp: int | None
+) -> Plan:
     """Return the steps for these groups, and the reasons for groups that have none: a misspelled
-    name does not stop the others. `only_committed`: change only partitions with a committed
-    offset."""
-    scope = wanted.scope
+    name does not stop the others."""
     steps: list[OffsetChange] = []
     failures = {}
     for group in dict.fromkeys(groups):
-        committed = await client.group_offsets(group)
-        chosen = await partitions_in(client, scope) if scope else sorted(committed)
-        if only_committed:
-            chosen = [where for where in chosen if where in committed]
-        elif not chosen:
-            failures[group] = f"group {group} has committed nothing: name a --topic"
+        try:
+            stands = await kind.stands(client, group)
+        except KafkaError as error:
+            failures[group] = str(error)
+            continue
+        scope = wanted.scope
+        chosen = await partitions_in(client, scope) if scope else sorted(stands)
         if not chosen:
+            failures[group] = f"{kind.nowhere(group)}: name a --topic"
             continue
         rules = dict.fromkeys(chosen, wanted.rule)
-        steps += await plan_group(client, group, committed, rules, timestamp)
+        steps += await plan_group(client, group, stands, rules, timestamp)
     return steps, failures
+
+
+async def plan_all(
+    client: Admin, groups: Iterable[str], wanted: Wanted, timestamp: int | None
+) -> Plan:
+    """Do the same where these groups have committed, and pass over those that have not."""
+    steps: list[OffsetChange] = []
+    for group in groups:
+        committed = await client.group_offsets(group)
+        scope = wanted.scope
+        chosen = await partitions_in(client, scope) if scope else sorted(committed)
+        rules = dict.fromkeys((each for each in chosen if each in committed), wanted.rule)
+        if rules:
+            steps += await plan_group(client, group, committed, rules, timestamp)
+    return steps, {}
 
 
 def _file(arguments: Namespace, context: Context, admin: Opened[Admin]) -> str:
@@ -262,20 +274,25 @@ def _duration_ms(text: str) -> int:
     return age_ms
 
 
-async def _plan_from_file(client: Admin, given: FileOffsets) -> list[OffsetChange]:
+async def _plan_from_file(client: Admin, kind: Kind, given: FileOffsets) -> Plan:
     steps: list[OffsetChange] = []
+    failures: dict[str, str] = {}
     for group, offsets in given.items():
         rules = {where: to_offset(offset) for where, offset in offsets.items()}
-        committed = await client.group_offsets(group)
-        steps += await plan_group(client, group, committed, rules, None)
-    return steps
+        try:
+            stands = await kind.stands(client, group)
+        except KafkaError as error:
+            failures[group] = str(error)
+            continue
+        steps += await plan_group(client, group, stands, rules, None)
+    return steps, failures
 
 
 async def plan_group(
     client: Admin,
     group: str,
-    committed: dict[TopicPartition, OffsetAndMetadata],
-    rules: dict[TopicPartition, Rule],
+    committed: Mapping[TopicPartition, OffsetAndMetadata],
+    rules: Mapping[TopicPartition, Rule],
     timestamp: int | None,
 ) -> list[OffsetChange]:
     """Return the steps for a group: each partition by its rule. `committed` is where it stands."""
@@ -321,41 +338,6 @@ def unreachable(
     is_gone = topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and before is not None
     note = "the topic is gone" if is_gone else str(topic)
     return OffsetChange(group, where, before, None, None, note, is_obstacle=not is_gone)
-
-
-async def follow(
-    client: Admin, steps: Sequence[OffsetChange], failures: Mapping[str, str], *, execute: bool
-) -> Outcome:
-    """Return the obstacles and failures of the plan. With `execute` change the groups without
-    obstacles; otherwise change nothing."""
-    groups = list(dict.fromkeys(each.group for each in steps))
-    hindered = obstacles(steps, await members_of(client, groups))
-    if not execute:
-        return Outcome(hindered, failures)
-    free = [each for each in steps if each.group not in hindered]
-    done = await carry_out(client, free)
-    return Outcome(hindered, {**failures, **done.failures}, done.stored)
-
-
-async def carry_out(client: Admin, steps: Sequence[OffsetChange]) -> Outcome:
-    """Commit the steps, group by group, and return which groups failed, wholly or in part, and why.
-    A member may have joined since the plan was made; then the other groups are still changed."""
-    from moldau.client import OffsetsNotStored
-
-    by_group: dict[str, dict[TopicPartition, int]] = {}
-    for each in steps:
-        if each.after is not None:
-            by_group.setdefault(each.group, {})[each.where] = each.after
-    failures: dict[str, str] = {}
-    stored: dict[str, list[TopicPartition]] = {}
-    for group, offsets in by_group.items():
-        try:
-            await client.alter_group_offsets(group, offsets)
-        except KafkaError as error:
-            failures[group] = str(error)
-            if isinstance(error, OffsetsNotStored):
-                stored[group] = error.stored
-    return Outcome(failures=failures, stored=stored)
 
 
 def export(context: Context, steps: Iterable[OffsetChange], has_groups: bool) -> None:

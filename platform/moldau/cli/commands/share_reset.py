@@ -7,7 +7,7 @@ that are done are delivered again if they lie behind the new start.
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from moldau.cli.command import Context, UsageError
@@ -15,31 +15,25 @@ from moldau.cli.commands.actions import Action
 from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.commands.group_plan import (
     OffsetChange,
-    Outcome,
     add_execute,
     exit_code,
-    members_of,
-    obstacles,
-    occupied,
+    follow,
     tell_plan,
 )
 from moldau.cli.commands.group_reset import (
     Rule,
-    Wanted,
     add_places,
     plan_group,
+    reset,
     to_offset,
-    wanted_place,
 )
-from moldau.cli.commands.group_scope import Scope, add_topics, is_in, parse_scope, partitions_in
+from moldau.cli.commands.group_scope import Scope, add_topics, is_in, parse_scope
 from moldau.cli.names import name_of
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.client import Admin, OffsetAndMetadata, TopicPartition
-
-    Plan = tuple[list[OffsetChange], dict[str, str]]
 
 _RESET_HELP = "let groups begin anew: earlier, later, at a time (dry run unless --execute)"
 _RESET_DESCRIPTION = """\
@@ -76,107 +70,47 @@ async def kinds_of(client: Admin, groups: Iterable[str]) -> dict[str, KafkaError
     return errors
 
 
-async def _stands(client: Admin, group: str) -> dict[TopicPartition, OffsetAndMetadata]:
-    """Return the start offsets of a share group; none if there is no such group. Raise KafkaError
-    for a group of another kind."""
-    from moldau.client import OffsetAndMetadata, ShareGroupAdmin
+class ShareGroups:
+    """Satisfies `Kind`. A group of another kind is a KafkaError."""
 
-    error = (await kinds_of(client, [group]))[group]
-    if error is not None:
-        if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
-            return {}
-        raise error
-    offsets = await ShareGroupAdmin(client).offsets(group)
-    return {
-        where: OffsetAndMetadata(each.start)
-        for where, each in offsets.items()
-        if each.start is not None
-    }
+    async def stands(self, client: Admin, group: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
+        from moldau.client import OffsetAndMetadata, ShareGroupAdmin
+
+        error = (await kinds_of(client, [group]))[group]
+        if error is not None:
+            if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+                return {}
+            raise error
+        offsets = await ShareGroupAdmin(client).offsets(group)
+        return {
+            where: OffsetAndMetadata(each.start)
+            for where, each in offsets.items()
+            if each.start is not None
+        }
+
+    async def store(self, client: Admin, group: str, offsets: Mapping[TopicPartition, int]) -> None:
+        from moldau.client import OffsetsNotStored, ShareGroupAdmin
+
+        results = await ShareGroupAdmin(client).alter_offsets(group, offsets)
+        wrong = [error for error in results.values() if error is not None]
+        if wrong:
+            raise OffsetsNotStored(
+                wrong[0].code, "; ".join(map(str, wrong)), results=dict(results), group=group
+            )
+
+    def nowhere(self, group: str) -> str:
+        return f"share group {group} stands nowhere"
 
 
 def _add_reset(parser: ArgumentParser) -> None:
-    parser.add_argument("groups", nargs="+", metavar="GROUP", type=name_of("share group"))
+    parser.add_argument("groups", nargs="*", metavar="GROUP", type=name_of("share group"))
+    parser.set_defaults(all=False, has_all=False)
     add_topics(parser, "only of this one, else all where it stands")
-    add_places(parser.add_mutually_exclusive_group(required=True))
-    add_execute(parser)
+    add_places(parser)
 
 
 def _reset(arguments: Namespace, context: Context) -> int:
-    wanted = wanted_place(arguments, parse_scope(arguments.topic))
-    assert wanted is not None, "argparse requires one of the places"
-    with opened_admin(arguments, context) as admin:
-        timestamp = wanted.time(admin.runtime.clock.wall_ms())
-        groups = list(dict.fromkeys(arguments.groups))
-        steps, failures = admin.run(lambda it: _plan_reset(it, groups, wanted, timestamp))
-        outcome = admin.run(lambda it: _follow(it, steps, failures, execute=arguments.execute))
-    tell_plan(arguments, context, steps, outcome)
-    return exit_code(arguments, outcome.problems)
-
-
-async def _plan_reset(
-    client: Admin, groups: Iterable[str], wanted: Wanted, timestamp: int | None
-) -> Plan:
-    """Return the steps, and why groups have none: a misspelled name does not stop the others."""
-    steps: list[OffsetChange] = []
-    failures: dict[str, str] = {}
-    for group in groups:
-        try:
-            stands = await _stands(client, group)
-        except KafkaError as error:
-            failures[group] = str(error)
-            continue
-        scope = wanted.scope
-        chosen = await partitions_in(client, scope) if scope else sorted(stands)
-        if not chosen:
-            failures[group] = f"share group {group} stands nowhere: name a --topic"
-            continue
-        rules = dict.fromkeys(chosen, wanted.rule)
-        steps += await plan_group(client, group, stands, rules, timestamp)
-    return steps, failures
-
-
-async def _follow(
-    client: Admin,
-    steps: Sequence[OffsetChange],
-    failures: Mapping[str, str],
-    *,
-    execute: bool,
-    also_idle: Sequence[str] = (),
-) -> Outcome:
-    """Return the obstacles and failures of the plan. With `execute` change the groups without
-    obstacles. Groups in `also_idle` must have no members either."""
-    groups = list(dict.fromkeys(each.group for each in steps))
-    hindered = obstacles(steps, await members_of(client, groups))
-    for why in occupied(await members_of(client, also_idle)).values():
-        for group in groups:
-            hindered.setdefault(group, []).append(why)
-    if not execute:
-        return Outcome(hindered, failures)
-    done = await _carry_out(client, [each for each in steps if each.group not in hindered])
-    return Outcome(hindered, {**failures, **done.failures}, done.stored)
-
-
-async def _carry_out(client: Admin, steps: Sequence[OffsetChange]) -> Outcome:
-    """Set the start offsets, group by group. Return which groups failed, wholly or in part."""
-    from moldau.client import ShareGroupAdmin
-
-    by_group: dict[str, dict[TopicPartition, int]] = {}
-    for each in steps:
-        if each.after is not None:
-            by_group.setdefault(each.group, {})[each.where] = each.after
-    failures: dict[str, str] = {}
-    stored: dict[str, list[TopicPartition]] = {}
-    for group, offsets in by_group.items():
-        try:
-            results = await ShareGroupAdmin(client).alter_offsets(group, offsets)
-        except KafkaError as error:
-            failures[group] = str(error)
-            continue
-        stored[group] = [where for where, error in results.items() if error is None]
-        wrong = [str(error) for error in results.values() if error is not None]
-        if wrong:
-            failures[group] = "; ".join(wrong)
-    return Outcome(failures=failures, stored=stored)
+    return reset(arguments, context, ShareGroups())
 
 
 def _add_init(parser: ArgumentParser) -> None:
@@ -197,17 +131,20 @@ def _init(arguments: Namespace, context: Context) -> int:
     if group == source:
         raise UsageError("a share group needs another name than the consumer group")
     scope = parse_scope(arguments.topic)
+    kind = ShareGroups()
     with opened_admin(arguments, context) as admin:
         steps = admin.run(lambda client: _plan_init(client, group, source, scope))
         outcome = admin.run(
-            lambda client: _follow(client, steps, {}, execute=arguments.execute, also_idle=[source])
+            lambda client: follow(
+                client, kind, steps, {}, execute=arguments.execute, also_idle=[source]
+            )
         )
     tell_plan(arguments, context, steps, outcome)
     return exit_code(arguments, outcome.problems)
 
 
 async def _plan_init(client: Admin, group: str, source: str, scope: Scope) -> list[OffsetChange]:
-    stands = await _stands(client, group)
+    stands = await ShareGroups().stands(client, group)
     committed = await client.group_offsets(source)
     rules: dict[TopicPartition, Rule] = {
         where: to_offset(each.offset)
