@@ -1,39 +1,57 @@
-"""`moldau dev`: a broker, a Connect worker and the console in one process, for experiments.
-`--registry` adds a Schema Registry.
+"""`moldau dev`: a broker, a Connect worker, a Schema Registry, the console and the project of the
+folder in one command, for experiments.
 
-The broker is a plugin of the group `moldau.embedded_brokers`, as in tests. With `--dir` its data
-are kept; without, they are deleted at the end.
+The broker is a plugin of the group `moldau.embedded_brokers`, as in tests. It, the worker, the
+registry and the console share this process; the project has one of its own (`dev_app`). Everything
+is kept in one directory, which a lock gives to one `moldau dev` at a time.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from contextlib import AsyncExitStack, suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.command import Context, Exit
+from moldau.cli.command import Context, Exit, UsageError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
 
-    from moldau.logging import Logger
+    from moldau.connect.commands.dev_project import DevProject
+    from moldau.logging import Loggers
     from moldau.runtime import Runtime
+    from moldau.runtime.files import FileLock, Files
 
 BROKER: Final = 9092
 REST: Final = 8083
 CONSOLE: Final = 8080
 REGISTRY: Final = 8081
+DIRECTORY: Final = ".moldau/dev"
 FLUSH_INTERVAL_MS: Final = "5000"
 """A worker commits offsets once a minute. Here lag and offsets should be visible sooner."""
+_PARTS: Final = ("broker", "streams", "connect", "pipeline")
+"""The directories of data that `--fresh` removes."""
+_LOCK: Final = "dev.lock"
+
+Address = tuple[str, int]
 
 
 class DevCommand:
     """The command `moldau dev`. It imports nothing before it runs."""
 
-    summary = "Run a broker, a Connect worker and the console together, to try things out."
+    summary = "Run a broker, Connect, a registry, the console and this folder's project together."
 
     def configure(self, parser: ArgumentParser, /) -> None:
-        parser.add_argument("--dir", metavar="DIR", help="keep the broker's data here")
+        parser.add_argument(
+            "--dir", default=DIRECTORY, metavar="DIR", help=f"keep the data here; {DIRECTORY}"
+        )
+        parser.add_argument(
+            "--fresh", action="store_true", help="remove the data of earlier runs first"
+        )
+        parser.add_argument(
+            "--no-app", action="store_true", help="do not run the project of this folder"
+        )
         parser.add_argument("--port", type=int, default=BROKER, help=f"broker; default: {BROKER}")
         parser.add_argument(
             "--listen",
@@ -47,92 +65,178 @@ class DevCommand:
             metavar="HOST:PORT",
             help=f"the console's pages; default: 127.0.0.1:{CONSOLE}",
         )
-        parser.add_argument(
+        registry = parser.add_mutually_exclusive_group()
+        registry.add_argument(
             "--registry",
             nargs="?",
             const=f"127.0.0.1:{REGISTRY}",
             metavar="HOST:PORT",
-            help=f"a Schema Registry too; default: 127.0.0.1:{REGISTRY}",
+            help=f"the Schema Registry; default: 127.0.0.1:{REGISTRY} if its extra is installed",
         )
+        registry.add_argument("--no-registry", action="store_true", help="no Schema Registry")
         parser.add_argument("--log-level", default="warn", help="default: warn")
         parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
-        from moldau.connect.commands.worker import parse_address
+        from moldau.connect.commands.dev_app import project_of
+        from moldau.connect.commands.dev_project import DevProject
+        from moldau.connect.commands.worker import absolute, parse_address
         from moldau.console.command import check_installed
         from moldau.runtime.real import run
+        from moldau.runtime.real_files import RealFiles
 
         check_installed()
-        listen, console = parse_address(arguments.listen), parse_address(arguments.console)
-        if arguments.registry is not None:
-            from moldau.registry.command import check_installed as check_registry
+        folder, files = absolute("."), RealFiles()
+        project = DevProject() if arguments.no_app else project_of(folder, files)
+        rest, console = parse_address(arguments.listen), parse_address(arguments.console)
+        registry = _registry_address(arguments)
+        directory = absolute(arguments.dir)
+        with _locked(files, directory):
+            if arguments.fresh:
+                for name in _PARTS:
+                    if files.exists(f"{directory}/{name}"):
+                        files.remove_tree(f"{directory}/{name}")
 
-            check_registry()
+            async def main(runtime: Runtime) -> None:
+                from moldau.runtime.signals import until_signal
 
-        async def main(runtime: Runtime) -> None:
-            from moldau.runtime.signals import until_signal
+                dev = Dev(runtime, arguments, context, (folder, directory))
+                await until_signal(dev.run(project, rest, console, registry))
 
-            await until_signal(_serve(runtime, listen, console, arguments, context))
-
-        run(main, node="dev")
+            run(main, node="dev")
         return Exit.DONE
 
 
-async def _serve(
-    runtime: Runtime,
-    listen: tuple[str, int],
-    console: tuple[str, int],
-    arguments: Namespace,
-    context: Context,
-) -> None:
-    from moldau.connect.commands.worker import absolute, make_loggers
-    from moldau.connect.herder.shell import forever
-    from moldau.connect.server import ConnectWorker, Place
-    from moldau.console.server import served
-    from moldau.testing import EmbeddedBroker
+def _registry_address(arguments: Namespace) -> Address | None:
+    """Return where the registry listens; None if there is none. One that is asked for must be
+    installed; the one by default comes along if it is."""
+    from moldau.errors import ConfigError
+    from moldau.registry.command import check_installed, parse_address
 
-    directory = None if arguments.dir is None else absolute(arguments.dir)
-    async with EmbeddedBroker(directory=directory, port=arguments.port) as broker:
-        settings = {
-            "bootstrap.servers": broker.bootstrap_servers,
-            "offset.flush.interval.ms": FLUSH_INTERVAL_MS,
-        }
-        loggers = make_loggers(runtime, arguments, context)
-        worker = ConnectWorker(runtime, settings, Place(listen), loggers)
+    if arguments.no_registry:
+        return None
+    try:
+        check_installed()
+    except ConfigError:
+        if arguments.registry is not None:
+            raise
+        return None
+    return parse_address(arguments.registry or f"127.0.0.1:{REGISTRY}", "--registry")
+
+
+def _locked(files: Files, directory: str) -> FileLock:
+    """Make the directory, which no version control takes along, and lock it."""
+    files.make_dirs(directory)
+    try:
+        lock = files.lock(f"{directory}/{_LOCK}")
+    except BlockingIOError:
+        raise UsageError(
+            f"another moldau dev runs on {directory}: stop it, or give --dir"
+        ) from None
+    if not files.exists(f"{directory}/.gitignore"):
+        with files.open(f"{directory}/.gitignore", "create") as file:
+            file.append(b"*\n")
+    return lock
+
+
+class Dev:
+    """One run of `moldau dev`."""
+
+    def __init__(
+        self, runtime: Runtime, arguments: Namespace, context: Context, places: tuple[str, str]
+    ) -> None:
+        """`places` are the folder of the project and the directory of the data."""
+        from moldau.connect.commands.worker import make_loggers
+
+        self._runtime = runtime
+        self._port = arguments.port
+        self._context = context
+        self._folder, self._directory = places
+        self._loggers: Loggers = make_loggers(runtime, arguments, context)
+
+    async def run(
+        self, project: DevProject, rest: Address, console: Address, registry: Address | None
+    ) -> None:
+        """Serve until cancelled."""
+        from moldau.connect.herder.shell import forever
+        from moldau.console.server import served
+        from moldau.runtime.node_processes import free_ports
+        from moldau.testing import EmbeddedBroker
+
+        async with AsyncExitStack() as stack:
+            kept = EmbeddedBroker(directory=f"{self._directory}/broker", port=self._port)
+            broker = await stack.enter_async_context(kept)
+            clients = {"bootstrap.servers": broker.bootstrap_servers}
+            lines = [f"bootstrap  {broker.bootstrap_servers}"]
+            if project.brings_worker:  # it is told where to listen before it starts
+                rest = (rest[0], rest[1] or free_ports(1)[0])
+                lines.append(f"rest       http://{rest[0]}:{rest[1]}")
+            else:
+                worker = await stack.enter_async_context(self._worker(clients, rest))
+                lines.append(f"rest       http://{worker}")
+            address = await stack.enter_async_context(served(self._runtime, clients, console))
+            lines.append(f"console    {address}")
+            if registry is not None:
+                url = await stack.enter_async_context(self._registry(clients, registry))
+                lines.append(f"registry   {url}")
+            if project.title is not None:
+                lines.append(f"project    {project.title}")
+            self._tell("moldau dev is up")
+            hint = () if project.title else ("Try: moldau connect status",)
+            for each in (*(f"  {line}" for line in lines), *hint, "Ctrl-C stops it."):
+                self._tell(each)
+            if project.title is None:
+                await forever()
+            await self._app(project, broker.bootstrap_servers, rest)
+
+    def _tell(self, line: str) -> None:
+        with suppress(BrokenPipeError):
+            self._context.out.write(f"{line}\n")
+            self._context.out.flush()
+
+    @asynccontextmanager
+    async def _worker(self, clients: dict[str, str], rest: Address) -> AsyncIterator[str]:
+        from moldau.connect.server import ConnectWorker, Place
+
+        settings = {**clients, "offset.flush.interval.ms": FLUSH_INTERVAL_MS}
+        worker = ConnectWorker(self._runtime, settings, Place(rest), self._loggers)
         try:
             await worker.start()
-            shown = {"bootstrap.servers": broker.bootstrap_servers}
-            async with AsyncExitStack() as stack:
-                address = await stack.enter_async_context(served(runtime, shown, console))
-                registry = ""
-                if arguments.registry is not None:
-                    log = loggers.get("moldau.registry")
-                    registered = _registry(runtime, shown, arguments.registry, log)
-                    url = await stack.enter_async_context(registered)
-                    registry = f"  registry   {url}\n"
-                with suppress(BrokenPipeError):
-                    context.out.write(
-                        "moldau dev is up\n"
-                        f"  bootstrap  {broker.bootstrap_servers}\n"
-                        f"  rest       http://{worker.herder.worker_id}\n"
-                        f"  console    {address}\n"
-                        f"{registry}"
-                        "Try: moldau connect status\n"
-                        "Ctrl-C stops it.\n"
-                    )
-                    context.out.flush()
-                await forever()
+            yield str(worker.herder.worker_id)
         finally:
             await worker.aclose()
 
+    def _registry(
+        self, clients: dict[str, str], listen: Address
+    ) -> AbstractAsyncContextManager[str]:
+        from moldau.registry.server import Options, served
 
-def _registry(
-    runtime: Runtime, settings: dict[str, str], listen: str, log: Logger
-) -> AbstractAsyncContextManager[str]:
-    from moldau.registry.command import parse_address
-    from moldau.registry.server import Options, served
+        return served(self._runtime, clients, Options(listen), self._loggers.get("moldau.registry"))
 
-    return served(runtime, settings, Options(parse_address(listen, "--registry")), log)
+    async def _app(self, project: DevProject, bootstrap: str, rest: Address) -> None:
+        from moldau.connect.commands.dev_app import DevApp
+
+        async def prepare(found: DevProject) -> None:
+            await make_topics(bootstrap, found.topics, self._runtime)
+
+        def words(found: DevProject) -> list[str]:
+            return found.words(bootstrap, rest, self._directory)
+
+        await DevApp(self._folder, self._runtime, words, prepare, self._tell).run(project)
+
+
+async def make_topics(bootstrap: str, topics: dict[str, int], runtime: Runtime) -> None:
+    """Make the topics that do not exist; those that do keep their partitions."""
+    from moldau.client import Admin, NewTopic
+    from moldau.errors.codes import ErrorCode, KafkaError
+
+    if not topics:
+        return
+    async with Admin({"bootstrap.servers": bootstrap}, runtime=runtime) as admin:
+        made = await admin.create_topics(NewTopic(name, count) for name, count in topics.items())
+        for result in made.values():
+            if isinstance(result, KafkaError) and result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
+                raise result
 
 
 command = DevCommand()

@@ -1,0 +1,74 @@
+"""`moldau dev` as a process of its own, in the folder of a project."""
+
+from __future__ import annotations
+
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from tests.connect.processes import wait_until
+
+# Ctrl-C is what it is in a terminal, also where the tests run in the background.
+_MAIN = (
+    "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
+    "from moldau.cli import main; exit(main())"
+)
+_PORTS = ("--port", "0", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0")
+
+
+class Dev:
+    """A running `moldau dev`."""
+
+    def __init__(self, process: subprocess.Popen[str]) -> None:
+        self._process = process
+        self.told: list[str] = []
+        self.until("Ctrl-C stops it.")
+
+    def until(self, part: str) -> str:
+        """Read its lines until one has this text. Return that line."""
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            self.told.append(line.rstrip())
+            if part in line:
+                return line
+        raise AssertionError("\n".join(self.told))
+
+    def place(self, name: str) -> str:
+        """Return the address behind this word."""
+        return next(words[1] for words in map(str.split, self.told) if words[0] == name)
+
+    def stop(self) -> int:
+        """Press Ctrl-C. Return the exit code."""
+        self._process.send_signal(signal.SIGINT)
+        assert self._process.stdout is not None
+        self.told += map(str.rstrip, self._process.stdout)
+        return self._process.wait(120)
+
+
+@contextmanager
+def dev(folder: Path, *words: str, python: str = sys.executable) -> Iterator[Dev]:
+    """`moldau dev` in this folder, on free ports."""
+    words = (python, "-c", _MAIN, "dev", *_PORTS, *words)
+    with subprocess.Popen(  # noqa: S603 - our own command
+        words, cwd=folder, stdout=subprocess.PIPE, text=True
+    ) as process:
+        try:
+            yield Dev(process)
+        finally:
+            process.kill()
+    wait_until(lambda: not processes_in(folder), "the end of its processes")
+
+
+def processes_in(folder: Path) -> list[str]:
+    """The processes of this machine whose directory is that one."""
+    found = []
+    for each in Path("/proc").glob("[0-9]*"):
+        try:
+            if (each / "cwd").readlink() == folder:
+                found.append(each.name)
+        except OSError:
+            continue
+    return found
