@@ -105,7 +105,7 @@ DEEP_PYTEST = $(PYTEST) -n $(DEEP_WORKERS)
 test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers ## tests with Java, Spark, other clients, wheels, and the tests of the tests
 	$(DEEP_PYTEST) -m "($(DEEP)) and not spark" $(ARGS); others=$$?; \
 	$(DEEP_PYTEST) -m "($(DEEP)) and spark" $(ARGS); spark=$$?; \
-	case $$others$$spark$(AGAIN) in \
+	case $$others$${spark}$(AGAIN) in \
 	  00*|05*|50*) ;; \
 	  01yes|10yes|11yes|15yes|51yes) $(PYTEST) -n 1 -v --last-failed --last-failed-no-failures none \
 	    -m "$(DEEP)" $(ARGS);; \

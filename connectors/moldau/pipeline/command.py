@@ -9,7 +9,7 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.cluster_connection import BOOTSTRAP_VARIABLE, add_action_arguments
+from moldau.cli.commands.cluster_connection import BOOTSTRAP_VARIABLE, PROFILE, add_action_arguments
 from moldau.cli.numbers import whole
 
 if TYPE_CHECKING:
@@ -151,12 +151,19 @@ def _client_settings(arguments: Namespace, context: Context) -> dict[str, str]:
     return given
 
 
+def _named_by(arguments: Namespace, context: Context) -> str:
+    """Return what names the cluster: an option, a variable, a profile or a file."""
+    from moldau.cli.commands.cluster_connection import client_settings
+
+    return client_settings(arguments, context, {}).sources["bootstrap.servers"].where
+
+
 def _is_from_environment(arguments: Namespace, context: Context) -> bool:
-    """Whether it is the environment that names the cluster."""
+    """Whether it is the environment or a profile that names the cluster."""
     from moldau.cli.commands.cluster_connection import client_settings
 
     source = client_settings(arguments, context, {}).sources.get("bootstrap.servers")
-    return source is not None and source.where == BOOTSTRAP_VARIABLE
+    return source is not None and source.where.startswith((BOOTSTRAP_VARIABLE, f"{PROFILE} "))
 
 
 def _settings_of_last_run(
@@ -271,7 +278,8 @@ def _run(arguments: Namespace, context: Context) -> int:
         raise UsageError("--connect needs --bootstrap: give the cluster that the worker belongs to")
     if bootstrap is not None and _is_from_environment(arguments, context):
         context.out.write(
-            f"cluster    {bootstrap} ({BOOTSTRAP_VARIABLE}; --own-broker starts one instead)\n"
+            f"cluster    {bootstrap} ({_named_by(arguments, context)}; --own-broker starts one "
+            "instead)\n"
         )
     reading, directory = _read_valid(arguments, context)
     data = _data_directory(arguments, reading, directory)

@@ -17,6 +17,8 @@ from moldau.runtime.node_processes import NodeProcess, pause_s
 STOP_S: Final = 60.0
 START_S: Final = 60.0
 POLL_S: Final = 0.05
+_NO_PROFILE: Final = {"MOLDAU_PROFILE": ""}
+"""A part has its settings from the pipeline, which has read the profile already."""
 
 Report = Callable[[str], None]
 """Shows one line to the user."""
@@ -58,7 +60,7 @@ class PartProcess:
         self._restart_at_s = None
         self._restarts.on_start(self._clock.monotonic())
         self._process = NodeProcess(
-            self._words, self.log_path, directory=self._directory, is_leashed=True
+            self._words, self.log_path, _NO_PROFILE, directory=self._directory, is_leashed=True
         )
         self.state.pid = self._process.pid
         self.state.state = "RUNNING"

@@ -6,8 +6,8 @@ Invariant: a user's mistake gives one clear message and no traceback; a bug give
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 
 from moldau.cli.command import Command, Context, Exit, UsageError
 from moldau.cli.parser import HelpGiven, Parser
@@ -16,8 +16,9 @@ from moldau.plugins import PluginError
 
 GROUP = "moldau.commands"
 _NEAREST_RATIO = 0.6
-_USAGE = "usage: moldau [--debug] [--version] [-b HOST:PORT] COMMAND ..."
+_USAGE = "usage: moldau [--debug] [--version] [--profile NAME] [-b HOST:PORT] COMMAND ..."
 _BOOTSTRAP = ("-b", "--bootstrap", "--bootstrap-server")
+_PROFILE = "--profile"
 
 
 def run(argv: Sequence[str], context: Context) -> int:
@@ -53,54 +54,66 @@ def run(argv: Sequence[str], context: Context) -> int:
         return Exit.BUG
 
 
-def _before_command(argv: Sequence[str]) -> tuple[list[str], str | None, Sequence[str]]:
-    """Return the options of `moldau` itself, which precede the command, the cluster's address if it
-    is among them, and the rest."""
-    options, bootstrap, rest = [], None, list(argv)
+@dataclass(frozen=True, slots=True)
+class _Words:
+    """The words of a command line: what precedes the command, and the command with its own."""
+
+    options: list[str]
+    values: dict[str, str]
+    """The cluster's address and the profile, as far as they are given: by their long names."""
+    rest: Sequence[str]
+
+
+def _before_command(argv: Sequence[str]) -> _Words:
+    """Return the options of `moldau` itself, which precede the command, and the rest."""
+    options, values, rest = [], {}, list(argv)
     while rest and rest[0].startswith("-"):
         name, equals, value = rest.pop(0).partition("=")
-        if name not in _BOOTSTRAP:
+        if name not in (*_BOOTSTRAP, _PROFILE):
             options.append(name + equals + value)
         elif equals or rest:
-            bootstrap = value if equals else rest.pop(0)
+            long = _PROFILE if name == _PROFILE else "--bootstrap"
+            values[long] = value if equals else rest.pop(0)
         else:
-            raise UsageError(f"{name} takes the address of a broker\n{_USAGE}")
-    return options, bootstrap, rest
+            what = "the name of a profile" if name == _PROFILE else "the address of a broker"
+            raise UsageError(f"{name} takes {what}\n{_USAGE}")
+    return _Words(options, values, rest)
 
 
 def _dispatch(argv: Sequence[str], context: Context) -> int:
-    options, bootstrap, rest = _before_command(argv)
-    for option in options:
+    words = _before_command(argv)
+    for option in words.options:
         if option in ("-h", "--help"):
             return show_help(context)
         if option == "--version":
             return show_version(context)
         if option != "--debug":
             raise UsageError(f"moldau has no option {option}\n{_USAGE}")
-    if not rest:
+    if not words.rest:
         show_help(context)
         return Exit.MISUSED
-    name, arguments = rest[0], rest[1:]
+    name, arguments = words.rest[0], words.rest[1:]
     if name == "help":
         if not arguments or arguments[0] == "help":
             return show_help(context)
-        return _run(arguments[0], [*arguments[1:], "--help"], context)
-    return _run(name, arguments, context, bootstrap)
+        return _run(arguments[0], [*arguments[1:], "--help"], context, {})
+    return _run(name, arguments, context, words.values)
 
 
-def _run(
-    name: str, arguments: Sequence[str], context: Context, bootstrap: str | None = None
-) -> int:
+def _run(name: str, arguments: Sequence[str], context: Context, given: Mapping[str, str]) -> int:
     command = _find(name, context)
     parser = Parser(out=context.out, prog=f"moldau {name}", description=command.summary)
     parser.add_argument("--debug", action="store_true", help="show tracebacks")
+    parser.add_profile()
     command.configure(parser)
     found = parser.parse_args(list(arguments))
+    bootstrap = given.get("--bootstrap")
     if bootstrap is not None:
         if not hasattr(found, "bootstrap"):
             raise UsageError(f"moldau {name} connects to no cluster: it has no -b")
         found.bootstrap = found.bootstrap or bootstrap
-    return command.run(found, context)
+    profile = given.get(_PROFILE) if found.profile is None else found.profile
+    return command.run(found, replace(context, profile_name=profile))
 
 
 def _find(name: str, context: Context) -> Command:

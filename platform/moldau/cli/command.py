@@ -14,10 +14,13 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from functools import cached_property
 from io import BytesIO
-from typing import BinaryIO, Protocol, TextIO, runtime_checkable
+from typing import TYPE_CHECKING, BinaryIO, Protocol, TextIO, runtime_checkable
 
 from moldau.errors import MoldauError
 from moldau.plugins import Plugins
+
+if TYPE_CHECKING:
+    from moldau.cli.profiles import Chosen
 
 
 class Exit(IntEnum):
@@ -46,11 +49,25 @@ class Context:
     debug: bool = False
     source: BinaryIO = field(default_factory=BytesIO)
     """The standard input; empty if the process has none."""
+    profile_name: str | None = None
+    """The name that `--profile` gives."""
 
     @cached_property
     def plugins(self) -> Plugins:
         """The installed plugins, found on first use."""
         return self.find_plugins()
+
+    @cached_property
+    def profile(self) -> Chosen:
+        """The profile that counts for the command. Raise ConfigError if it does not exist."""
+        from moldau.cli.profiles import chosen
+
+        return chosen(self.environment, self.profile_name)
+
+    @property
+    def is_profile_asked_for(self) -> bool:
+        """Whether an option or the environment names the profile: it is not merely in use."""
+        return self.profile_name is not None or bool(self.environment.get("MOLDAU_PROFILE"))
 
     @property
     def is_terminal(self) -> bool:

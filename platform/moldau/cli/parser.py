@@ -22,12 +22,25 @@ class Parser(argparse.ArgumentParser):
     def __init__(self, *, out: TextIO, **options: Any) -> None:
         super().__init__(allow_abbrev=False, **options)
         self._out = out
+        self._has_profile = False
         self._negative_number_matcher = _VALUE
 
     def add_subparsers(self, **options: Any) -> Any:
         """Add subparsers of the same class, which write to the same stream."""
-        options.setdefault("parser_class", lambda **given: Parser(out=self._out, **given))
+        options.setdefault("parser_class", self._subparser)
         return super().add_subparsers(**options)
+
+    def add_profile(self, default: str | None = None) -> None:
+        """Add `--profile`, here and in the subparsers that are added later. It is a word of
+        `moldau` itself, so the help of a command does not repeat it."""
+        self._has_profile = True
+        self.add_argument("--profile", default=default, help=argparse.SUPPRESS)
+
+    def _subparser(self, **given: Any) -> Parser:
+        made = Parser(out=self._out, **given)
+        if self._has_profile:
+            made.add_profile(argparse.SUPPRESS)
+        return made
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
         """Reject unknown options here, so that the usage is that of the action, not of its

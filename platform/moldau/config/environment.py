@@ -45,6 +45,7 @@ _OF_COMMANDS = frozenset(
         "CONNECT",
         "CONNECT_CA",
         "CONNECT_TOKEN",
+        "PROFILE",
         "REGISTRY",
     )
 )

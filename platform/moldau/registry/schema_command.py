@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import json
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
@@ -19,6 +19,7 @@ from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
+    from moldau.cli.profiles import Profile
     from moldau.client.serdes.registry.schemas import RegisteredSchema, Schema
     from moldau.client.sync import SchemaRegistry
 
@@ -115,8 +116,13 @@ def _registry(arguments: Namespace, context: Context) -> Iterator[SchemaRegistry
     from moldau.client.sync import SchemaRegistry
 
     settings: dict[str, object] = {_URL: DEFAULT}
-    if VARIABLE in context.environment:
-        settings[_URL] = context.environment[VARIABLE]
+    variable = context.environment.get(VARIABLE) if context.profile_name is None else None
+    if context.is_profile_asked_for or not (
+        arguments.registry or arguments.command_config or variable
+    ):
+        settings |= _of_profile(context.profile.profile)
+    if variable is not None:
+        settings[_URL] = variable
     if arguments.command_config is not None:
         settings |= _of_file(arguments.command_config)
     if arguments.registry:
@@ -125,13 +131,23 @@ def _registry(arguments: Namespace, context: Context) -> Iterator[SchemaRegistry
         yield registry
 
 
+def _of_profile(profile: Profile) -> dict[str, str]:
+    """Return the registry's settings of a profile, with the URL of its own option if it has one."""
+    url = {} if profile.registry is None else {_URL: profile.registry}
+    return {**_of_registry(profile.settings), **url}
+
+
 def _of_file(path: str) -> dict[str, str]:
     """Return the registry's settings of a file, which may have those of other clients too."""
-    from moldau.client.settings import serdes as rows
     from moldau.client.settings.file import read_settings
 
+    return _of_registry(read_settings(path)[0])
+
+
+def _of_registry(given: Mapping[str, str]) -> dict[str, str]:
+    from moldau.client.settings import serdes as rows
+
     names = {row.name for row in rows.REGISTRY_ROWS}
-    given, _ = read_settings(path)
     return {name: value for name, value in given.items() if name in names}
 
 

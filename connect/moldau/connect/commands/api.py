@@ -42,13 +42,21 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
+def _named_url(context: Context) -> str | None:
+    """Return the URL of the environment or of the profile. A profile that is asked for by an option
+    wins over the environment, as options do."""
+    if context.profile_name is not None:
+        return context.profile.profile.connect
+    return context.environment.get(VARIABLE) or context.profile.profile.connect
+
+
 class Rest:
     """The REST API of one worker, which forwards requests to the leader itself."""
 
     def __init__(self, arguments: Namespace, context: Context) -> None:
         import httpx
 
-        url = arguments.url or context.environment.get(VARIABLE) or DEFAULT_URL
+        url = arguments.url or _named_url(context) or DEFAULT_URL
         if not url.startswith(("http://", "https://")):
             url = f"http://{url}"
         scheme, _, place = url.rstrip("/").partition("://")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands.cluster_connection import bootstrap_named
 from moldau.cli.output import write_json, write_table
 from moldau.connect.commands.api import Rest, add_json, add_url
 
@@ -44,7 +45,7 @@ def act(arguments: Namespace, context: Context) -> int:
     queue = config.get(NAME, "").strip()
     if not queue:
         raise UsageError(f"{arguments.name} has no dead letter queue: {NAME} is not set")
-    bootstrap = arguments.bootstrap or context.environment.get("MOLDAU_BOOTSTRAP")
+    bootstrap = arguments.bootstrap or bootstrap_named(context)
     where = (bootstrap or "localhost:9092", queue)
     if arguments.what == "list":
         return _list(where, arguments, context)

@@ -20,6 +20,8 @@ from moldau.runtime.watching import Stamps, stamps
 
 SUFFIXES: Final = (".py", ".toml", ".yaml", ".yml", ".json", ".properties", ".sql", ".avsc",
                    ".proto")  # fmt: skip
+_HERE: Final = {"MOLDAU_PROFILE": "", "MOLDAU_BOOTSTRAP": "", "MOLDAU_COMMAND_CONFIG": ""}
+"""The project runs on the broker of dev, whatever the user's environment names."""
 _LOOK_S: Final = 0.3
 _POLL_S: Final = 0.05
 _STOP_S: Final = 60.0
@@ -127,7 +129,7 @@ class DevApp:
             return
         await self._prepare(project)
         self._process = NodeProcess(
-            self._words(project), None, directory=self._folder, is_leashed=True
+            self._words(project), None, _HERE, directory=self._folder, is_leashed=True
         )
 
     def _show_output(self) -> None:

@@ -162,16 +162,21 @@ def make_loggers(runtime: Runtime, arguments: Namespace, context: Context) -> Lo
 
 def settings_given(arguments: Namespace, context: Context, files: Files) -> dict[str, str]:
     """Return the settings of the file, then of --bootstrap, then of --set: the later one wins."""
+    from moldau.cli.commands.cluster_connection import profile_settings
     from moldau.config.properties import parse_properties
     from moldau.connect.rest.protection import JAAS_FILE, jaas_file_of
 
-    found: dict[str, str] = {}
+    found = profile_settings(context, arguments.bootstrap, arguments.config)
     if arguments.config is not None:
         text = files.read_text(absolute(arguments.config))
         found.update({each.key: each.value for each in parse_properties(text, arguments.config)})
     if arguments.bootstrap is not None:
         found["bootstrap.servers"] = arguments.bootstrap
-    elif "bootstrap.servers" not in found and "MOLDAU_BOOTSTRAP" in context.environment:
+    elif (
+        "MOLDAU_BOOTSTRAP" in context.environment
+        and context.profile_name is None
+        and (arguments.config is None or "bootstrap.servers" not in found)
+    ):
         found["bootstrap.servers"] = context.environment["MOLDAU_BOOTSTRAP"]
     jaas_file = jaas_file_of(context.environment)
     if jaas_file is not None:

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 BOOTSTRAP_VARIABLE: Final = "MOLDAU_BOOTSTRAP"
 BOOTSTRAP_DEFAULT: Final = "localhost:9092"
 CONFIG_VARIABLE: Final = "MOLDAU_COMMAND_CONFIG"
+PROFILE: Final = "profile"
 # A person at a terminal does not wait a minute for the error that the address is wrong.
 _SETTINGS: Final = {
     "default.api.timeout.ms": "20000",
@@ -104,10 +105,16 @@ def client_settings(
     from a file, which may have been written for another client."""
     bootstrap = "bootstrap.servers"
     settings = ClientSettings({**_SETTINGS, **(defaults or {}), bootstrap: BOOTSTRAP_DEFAULT})
-    if BOOTSTRAP_VARIABLE in context.environment:
+    kept = profile_settings(context, arguments.bootstrap, arguments.command_config)
+    if kept:
+        kept = {name: value for name, value in kept.items() if name not in useless}
+        settings.take(kept, "FILE", f"{PROFILE} {context.profile.name}")
+    if BOOTSTRAP_VARIABLE in context.environment and context.profile_name is None:
         given = {bootstrap: context.environment[BOOTSTRAP_VARIABLE]}
         settings.take(given, "ENVIRONMENT", BOOTSTRAP_VARIABLE)
-    path = arguments.command_config or context.environment.get(CONFIG_VARIABLE)
+    path = arguments.command_config or (
+        context.environment.get(CONFIG_VARIABLE) if context.profile_name is None else None
+    )
     if path:
         settings.take(_given_in_file(path, context, useless), "FILE", path)
     if arguments.bootstrap:
@@ -115,6 +122,24 @@ def client_settings(
     for word in arguments.client_settings:  # the last of a name wins, as for all `--set`
         settings.take(assignments([word]), "COMMAND_LINE", "--set")
     return settings
+
+
+def profile_settings(context: Context, *named: str | None) -> dict[str, str]:
+    """Return the client settings of the profile. One that is merely in use does not count where
+    something else names a cluster, as `named` or the environment: its passwords are for its own."""
+    environment = context.environment
+    others = (*named, environment.get(BOOTSTRAP_VARIABLE), environment.get(CONFIG_VARIABLE))
+    if any(others) and not context.is_profile_asked_for:
+        return {}
+    return dict(context.profile.profile.settings)
+
+
+def bootstrap_named(context: Context) -> str | None:
+    """Return the address of the environment or of the profile, without an option of the command."""
+    variable = context.environment.get(BOOTSTRAP_VARIABLE)
+    if variable and context.profile_name is None:
+        return variable
+    return context.profile.profile.settings.get("bootstrap.servers")
 
 
 @contextmanager

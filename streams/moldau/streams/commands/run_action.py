@@ -86,7 +86,14 @@ def _supervise(arguments: Namespace, context: Context) -> int:
     from moldau.streams.supervisor.shell import Supervisor
 
     def command(index: int) -> list[str]:
-        return [sys.executable, "-m", "moldau.cli", *_words(arguments), "--worker", str(index)]
+        return [
+            sys.executable,
+            "-m",
+            "moldau.cli",
+            *_words(arguments, context),
+            "--worker",
+            str(index),
+        ]
 
     async def main(runtime: Runtime) -> int:
         _log_to(runtime, arguments, context.err.write)
@@ -97,10 +104,11 @@ def _supervise(arguments: Namespace, context: Context) -> int:
     return run(main, node="supervisor")
 
 
-def _words(arguments: Namespace) -> list[str]:
+def _words(arguments: Namespace, context: Context) -> list[str]:
     """Return the command line of a worker: that of the supervisor."""
     words = ["streams", "run", arguments.app, "--workers", str(arguments.workers)]
     for name, value in (
+        ("--profile", context.profile_name),
         ("--bootstrap", arguments.bootstrap),
         ("--command-config", arguments.command_config),
         ("--state", arguments.state),
