@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,7 @@ _MAIN = (
     "import signal; signal.signal(signal.SIGINT, signal.default_int_handler); "
     "from moldau.cli import main; exit(main())"
 )
+_HANGS_S = 300.0
 _PORTS = ("--port", "0", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0")
 
 
@@ -55,9 +57,12 @@ def dev(folder: Path, *words: str, python: str = sys.executable) -> Iterator[Dev
     with subprocess.Popen(  # noqa: S603 - our own command
         words, cwd=folder, stdout=subprocess.PIPE, text=True
     ) as process:
+        hangs = threading.Timer(_HANGS_S, process.kill)  # then its output ends
+        hangs.start()
         try:
             yield Dev(process)
         finally:
+            hangs.cancel()
             process.kill()
     wait_until(lambda: not processes_in(folder), "the end of its processes")
 
