@@ -62,7 +62,7 @@ def test_words_of_moldau_itself() -> None:
     assert offered(shell, "topic", "de") == ["delete", "describe"]
     assert offered(shell, "-b", "x:1", "topic", "de") == ["delete", "describe"]
     assert offered(shell, "topic", "list", "--int") == ["--internal"]
-    assert offered(shell, "consume", "--format", "") == ["full", "key-value", "value"]
+    assert offered(shell, "consume", "--value-schema", "") == ["avro", "json-schema", "protobuf"]
     assert offered(shell, "completion", "b") == ["bash"]
     assert "--debug" not in offered(shell, "topic", "list", "-")  # it is hidden there
 

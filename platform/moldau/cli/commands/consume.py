@@ -6,7 +6,7 @@ writes the records out, and then lets them commit.
 
 from __future__ import annotations
 
-from argparse import ArgumentParser, Namespace
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
 from typing import TYPE_CHECKING, Final, Protocol
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -21,6 +21,7 @@ from moldau.cli.commands.cluster_connection import (
 from moldau.cli.commands.consume_format import NAMES, lines_of
 from moldau.cli.commands.consume_notes import noting
 from moldau.cli.commands.consume_place import OffsetOrTime, Stretch, parse_place
+from moldau.cli.commands.registry_place import add_schemas, take_registry
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
@@ -97,7 +98,14 @@ class ConsumeCommand:
             "-f", "--follow", action="store_true", help="go on when the end is read"
         )
         parser.add_argument("--committed", action="store_true", help="no aborted or open ones")
-        parser.add_argument("--format", choices=NAMES, default="value", help="of a line")
+        parser.add_argument(
+            "--format",
+            type=_format,
+            default="value",
+            metavar="FORMAT",
+            help=f"of a line: {', '.join(NAMES)}, or a template, as '%%t %%p %%o %%k %%v %%h\\n'",
+        )
+        add_schemas(parser)
         parser.add_argument("--keys", action="store_true", help="as --format key-value")
         parser.add_argument("--separator", default=":", metavar="TEXT", help="behind keys (:)")
         parser.add_argument("--quiet", action="store_true", help="only count, and show the rate")
@@ -112,6 +120,7 @@ class ConsumeCommand:
         )
         check_not_set(settings, sorted(_DESERIALIZERS))
         _check_group(arguments.group, settings)
+        take_registry(arguments, context, settings)
         if arguments.quiet:
             from moldau.runtime.process import tune_allocator
 
@@ -119,7 +128,7 @@ class ConsumeCommand:
         with (
             interrupted_by_sigterm(),
             telling_where(settings),
-            opened(lambda it: _consumer(settings, it)) as consumer,
+            opened(lambda it: _consumer(arguments, settings, it)) as consumer,
         ):
             reading = _reading(arguments, consumer, place, until)
             clock = consumer.runtime.clock.monotonic
@@ -193,12 +202,30 @@ def _check_group(group: str | None, settings: dict[str, str]) -> None:
         raise UsageError(f"two groups are named: --group {group}, and {other} by group.id")
 
 
-def _consumer(settings: dict[str, str], runtime: Runtime) -> Consumer:
+def _format(text: str) -> str:
+    from moldau.cli.commands.consume_template import is_template, pieces_of
+
+    if text not in NAMES and not is_template(text):
+        raise ArgumentTypeError(f"{text!r} is none of {', '.join(NAMES)}, and no template: no %")
+    if text not in NAMES:
+        try:
+            pieces_of(text, str)
+        except UsageError as error:
+            raise ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _consumer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) -> Consumer:
     """Return the consumer. Raise UsageError if it would commit records that are not yet written."""
     from moldau.client.consumer.consumer import Consumer
     from moldau.client.settings.group import enable_auto_commit
 
-    client = Consumer(settings, runtime=runtime)
+    client: Consumer = Consumer(
+        settings,
+        runtime=runtime,
+        key_deserializer=arguments.key_schema,
+        value_deserializer=arguments.value_schema,
+    )
     if client.settings[enable_auto_commit]:
         raise UsageError(
             "enable.auto.commit cannot be true here: --group commits what it has written out, and "
@@ -265,7 +292,15 @@ def _tell(progress: Progress, reading: Reading) -> None:
 
 
 def _size(part: PartitionRecords) -> int:
-    return sum([len(each.value or b"") + len(each.key or b"") for each in part.records])
+    """Return the bytes of keys and values, without those that a schema decoded."""
+    return sum(
+        [
+            len(data)
+            for each in part.records
+            for data in (each.key, each.value)
+            if isinstance(data, bytes)
+        ]
+    )
 
 
 command = ConsumeCommand()

@@ -1,8 +1,8 @@
-"""Formats records as lines: the value, key and value, everything, or a JSON document.
+"""Formats records as lines: the value, key and value, everything, a template, or a JSON document.
 
 Lines are for people: bytes that are not UTF-8 are escaped, and look like text with the same
 characters. JSON is for programs, which can tell them apart: text is a string, other bytes are an
-object, null is null.
+object, null is null. What a schema decoded is JSON in both.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 Lines = Callable[["PartitionRecords"], Iterable[str]]
 
 NAMES: Final = ("value", "key-value", "full")
+"""The formats; any other one is a template (`consume_template`)."""
 _NULL: Final = "null"
 
 
@@ -23,6 +24,8 @@ def lines_of(name: str, separator: str, *, json: bool) -> Lines:
     """Return the function that formats records, by the name of the format."""
     if json:
         return _json_lines
+    if name not in NAMES:
+        return _template_lines(name)
     if name == "full":
         return _full_lines
     if name == "key-value":
@@ -32,9 +35,36 @@ def lines_of(name: str, separator: str, *, json: bool) -> Lines:
     return lambda part: (f"{text(each.value)}\n" for each in part.records)
 
 
-def text(data: bytes | None) -> str:
-    """Return bytes as readable text; bytes that are not UTF-8 are escaped."""
-    return _NULL if data is None else data.decode("utf-8", "backslashreplace")
+def _template_lines(template: str) -> Lines:
+    from moldau.cli.commands.consume_template import pieces_of
+
+    pieces = pieces_of(template, text)
+    return lambda part: (
+        "".join([piece(part, record) for piece in pieces]) for record in part.records
+    )
+
+
+def text(data: Any) -> str:
+    """Return bytes as readable text, escaped if they are not UTF-8, and what a schema decoded as
+    JSON in one line."""
+    if data is None:
+        return _NULL
+    if isinstance(data, bytes):
+        return data.decode("utf-8", "backslashreplace")
+    from json import dumps
+
+    return dumps(data, default=_plain, ensure_ascii=False)
+
+
+def _plain(value: Any) -> Any:
+    """Return a value that JSON knows for one that it does not."""
+    if isinstance(value, bytes | bytearray | memoryview):
+        return _json_value(bytes(value))
+    if hasattr(value, "DESCRIPTOR"):
+        from google.protobuf.json_format import MessageToDict
+
+        return MessageToDict(value, preserving_proto_field_name=True)
+    return str(value)
 
 
 def _full_lines(part: PartitionRecords) -> Iterable[str]:
@@ -50,7 +80,7 @@ def _json_lines(part: PartitionRecords) -> Iterable[str]:
     from json import dumps
 
     for each in part.records:
-        yield dumps(_document(part, each)) + "\n"
+        yield dumps(_document(part, each), default=_plain) + "\n"
 
 
 def _document(part: PartitionRecords, record: ConsumerRecord) -> dict[str, Any]:
@@ -65,10 +95,11 @@ def _document(part: PartitionRecords, record: ConsumerRecord) -> dict[str, Any]:
     }
 
 
-def _json_value(data: bytes | None) -> str | dict[str, str] | None:
-    """Return the text, or `{"base64": ...}` if the bytes are not text."""
-    if data is None:
-        return None
+def _json_value(data: Any) -> Any:
+    """Return the text of bytes, or `{"base64": ...}` if they are not text; what a schema decoded is
+    itself."""
+    if not isinstance(data, bytes):
+        return data
     try:
         return data.decode()
     except UnicodeDecodeError:
