@@ -1,4 +1,4 @@
-"""`moldau consume` decodes keys and values by the schemas of a registry."""
+"""`moldau consume` and `produce` with the schemas of a registry."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from moldau.client.sync import Producer
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
+from tests.registry.served import USER
 from tests.registry.test_instances import process
 
 pytestmark = pytest.mark.real
@@ -82,6 +83,30 @@ def test_protobuf_is_shown_as_json(shell: Shell, tmp_path: Path) -> None:
         producer.send_and_wait("proto-users", framed)
     said = shell.good("consume", "proto-users", "--value-schema", "protobuf").out
     assert json.loads(said) == {"name": "ann", "age": "7"}
+
+
+def test_lines_of_json_are_written_by_the_latest_schema(shell: Shell, tmp_path: Path) -> None:
+    put(shell, tmp_path, "sent-users", "user.avsc", USER)
+    lines = '{"name": "ann"}\n-\n{"name": "bob"}\n'
+    words = ("sent-users", "--value-schema", "avro")
+    shell.good("produce", *words, "--null", "-", "--partition", "1", source=lines)
+    read = shell.good("consume", *words).out.splitlines()
+    assert read == ['{"name": "ann"}', "null", '{"name": "bob"}']
+
+    for wrong, told in (("{", "line 2 is no JSON"), ('{"nam": "x"}', "line")):
+        done = shell("produce", *words, source=f'{{"name": "eva"}}\n{wrong}\n')
+        assert (done.code > 0, done.err.count("\n") <= 2) == (True, True), done
+        assert told in done.err
+        assert "internal error" not in done.err
+    done = shell("produce", "sent-users", "--value-schema", "avro", "--json")
+    assert (done.code, "not with --json" in done.err) == (2, True)
+
+    put(shell, tmp_path, "sent-json", "user.json", JSON_SCHEMA)
+    shell.good("schema", "put", "sent-json-key", str(tmp_path / "user.json"))
+    both = ("sent-json", "--key-schema", "json-schema", "--value-schema", "json-schema")
+    shell.good("produce", *both, "--keys", "--separator", "|", source='{"name":"a"}|{"name":"b"}\n')
+    said = shell.good("consume", *both, "--keys", "--separator", "|").out
+    assert said == '{"name": "a"}|{"name": "b"}\n'
 
 
 def test_a_profile_names_the_registry(shell: Shell, registry: str, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ from moldau.cli.commands.cluster_connection import (
     telling_where,
 )
 from moldau.cli.commands.produce_trouble import PATIENCE_S, Tally, Trouble
+from moldau.cli.commands.registry_place import add_schemas, take_registry
 from moldau.cli.names import topic_name, typed_bytes, typed_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
@@ -40,6 +41,10 @@ _MADE_UP: Final = 1_000
 _SIZE_DEFAULT: Final = 100
 _ASKED_S: Final = 5.0
 _SERIALIZERS: Final = frozenset(("key.serializer", "value.serializer"))
+_SCHEMA_SETTINGS: Final = {"auto.register.schemas": "false", "use.latest.version": "true"}
+"""Lines say what their values are, not of which schema: that is the latest one of the subject."""
+WRITTEN: Final = ("avro", "json-schema")
+"""The formats that lines of JSON can be written in."""
 # A load needs large batches; a few lines do not.
 _LOAD_SETTINGS: Final = {"batch.size": "262144", "buffer.memory": "67108864"}
 
@@ -74,6 +79,7 @@ class ProduceCommand:
         parser.add_argument(
             "--compression", choices=("none", "gzip", "snappy", "lz4", "zstd"), default="none"
         )
+        add_schemas(parser, WRITTEN)
         parser.add_argument("--count", type=int, metavar="N", help="make up N records as a load")
         parser.add_argument(
             "--size", type=int, metavar="BYTES", help=f"of each made-up value ({_SIZE_DEFAULT})"
@@ -87,6 +93,11 @@ class ProduceCommand:
             raise UsageError("--size is for a load: give --count too")
         if arguments.json and not is_load and (arguments.keys or arguments.null is not None):
             raise UsageError("--json lines have keys and nulls: not with --keys or --null")
+        has_schema = arguments.key_schema is not None or arguments.value_schema is not None
+        if has_schema and (arguments.json or is_load):
+            raise UsageError("a schema is for lines of input: not with --json or --count")
+        if arguments.key_schema is not None and not arguments.keys:
+            raise UsageError("--key-schema is for lines with keys: give --keys too")
         if not arguments.separator:
             raise UsageError("--separator cannot be empty")
         if is_load and (arguments.count < 0 or (arguments.size or 0) < 0):
@@ -95,10 +106,15 @@ class ProduceCommand:
         settings = client_settings(
             arguments,
             context,
-            {**defaults, **(_LOAD_SETTINGS if is_load else {})},
+            {
+                **defaults,
+                **(_LOAD_SETTINGS if is_load else {}),
+                **(_SCHEMA_SETTINGS if has_schema else {}),
+            },
             useless=OF_CONSUMERS_ALONE | _SERIALIZERS,
         )
         check_not_set(settings, sorted(_SERIALIZERS))
+        take_registry(arguments, context, settings)
         if is_load:
             from moldau.runtime.process import tune_allocator
 
@@ -134,7 +150,12 @@ def _producer(arguments: Namespace, settings: dict[str, str], runtime: Runtime) 
     from moldau.client.producer.producer import Producer
     from moldau.client.settings.producer import max_request_size
 
-    client = Producer(settings, runtime=runtime)
+    client: Producer = Producer(
+        settings,
+        runtime=runtime,
+        key_serializer=arguments.key_schema,
+        value_serializer=arguments.value_schema,
+    )
     bound = client.settings[max_request_size]
     if arguments.size is not None and arguments.size > bound:
         raise UsageError(
@@ -182,8 +203,8 @@ class _Out(AbstractContextManager["_Out"]):
 
     def send(
         self,
-        values: list[bytes | None],
-        keys: list[bytes | None] | None,
+        values: Sequence[Any],
+        keys: Sequence[Any] | None,
         records: Sequence[JsonRecord] = (),
     ) -> None:
         """Send records. Wait for the topic and for buffer space, but not for acknowledgements. With
@@ -314,22 +335,50 @@ def _send_lines(arguments: Namespace, context: Context, out: _Out, progress: Pro
     separator = typed_bytes(arguments.separator)
     for lines in read_lines(context.source):
         good = lines
-        keys: list[bytes | None] | None = None
+        keys: Sequence[Any] | None = None
         values: list[bytes | None] = [*lines]
         if arguments.keys:
             good = list(takewhile(lambda line: separator in line, lines))
             keyed = [line.partition(separator) for line in good]
             keys = [key for key, _, _ in keyed]
             values = [value for _, _, value in keyed]
+        sent: Sequence[Any] = [None if value == null else value for value in values]
+        wrong = None
+        if arguments.value_schema is not None or arguments.key_schema is not None:
+            sent, keys, wrong = _parsed(arguments, sent, keys)
+            good = good[: len(sent)]
         if good:
             with _by_line(progress.records):
-                out.send([None if value == null else value for value in values], keys)
+                out.send(sent, keys)
             progress.add(len(good), sum(map(len, good)))
         if len(good) < len(lines):
             out.flush()
-            reason = f"line {progress.records + 1} has no {arguments.separator!r} for its key"
+            what = wrong or f"has no {arguments.separator!r} for its key"
+            reason = f"line {progress.records + 1} {what}"
             raise UsageError(reason, **{out.flushed: progress.records})
     out.flush()
+
+
+def _parsed(
+    arguments: Namespace, values: Sequence[bytes | None], keys: Sequence[bytes | None] | None
+) -> tuple[list[Any], list[Any] | None, str | None]:
+    """Return values and keys, those with a schema parsed as JSON. They end before the first one
+    that is no JSON; the last result says what is wrong with it."""
+    from json import loads
+
+    parsed_values: list[Any] = []
+    parsed_keys: list[Any] = []
+    wrong = None
+    for value, key in zip(values, keys or [None] * len(values), strict=True):
+        try:
+            found = loads(value) if arguments.value_schema and value is not None else value
+            of_key = loads(key) if arguments.key_schema and key is not None else key
+        except (ValueError, RecursionError) as error:
+            wrong = f"is no JSON: {error}"
+            break
+        parsed_values.append(found)
+        parsed_keys.append(of_key)
+    return parsed_values, None if keys is None else parsed_keys, wrong
 
 
 def _send_documents(context: Context, out: _Out, progress: Progress) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
+from collections.abc import Sequence
 from typing import Final
 
 from moldau.cli.command import Context, UsageError
@@ -14,12 +15,12 @@ DEFAULT: Final = "http://localhost:8081"
 FORMATS: Final = ("avro", "json-schema", "protobuf")
 
 
-def add_schemas(parser: ArgumentParser) -> None:
+def add_schemas(parser: ArgumentParser, formats: Sequence[str] = FORMATS) -> None:
     """Add `--key-schema`, `--value-schema` and `--registry`."""
     for side in ("key", "value"):
         parser.add_argument(
             f"--{side}-schema",
-            choices=FORMATS,
+            choices=formats,
             help=f"{side}s are of this format, with their schemas in the registry",
         )
     parser.add_argument(
