@@ -94,17 +94,18 @@ test-newest: venv ## most of make test on the newest Python of this machine, if 
 	  echo "again, on $$newest"; $(MAKE) --no-print-directory test \
 	    VENV=$(VENV)/newest PYTHON=$$newest ARGS='-m "$(NEWEST)" $(ARGS)'; }
 
-# Half of a deep test is waiting for another process.
-DEEP_WORKERS = $(shell $(BIN)/python -c 'import os; print((os.cpu_count() or 1) * 3 // 2)')
-DEEP_PYTEST = $(PYTEST) -n $(DEEP_WORKERS)
+# Two thirds of a deep test are waiting for another process; Spark waits less and needs more memory.
+CORES = $(shell $(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
+DEEP_WORKERS = $(shell expr $(CORES) \* 5 / 2)
+SPARK_WORKERS = $(shell expr $(CORES) \* 3 / 2)
 
 # Spark after all others: together they need 11 GB. One of the two parts may have no test, which is
 # 5 to pytest: with ARGS="-k name". With AGAIN=yes what has failed beside other tests and their JVMs
 # runs again by itself, and is named by that; a part that did not come to its end fails all the same.
 .PHONY: test-deep
 test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers ## tests with Java, Spark, other clients, wheels, and the tests of the tests
-	$(DEEP_PYTEST) -m "($(DEEP)) and not spark" $(ARGS); others=$$?; \
-	$(DEEP_PYTEST) -m "($(DEEP)) and spark" $(ARGS); spark=$$?; \
+	$(PYTEST) -n $(DEEP_WORKERS) -m "($(DEEP)) and not spark" $(ARGS); others=$$?; \
+	$(PYTEST) -n $(SPARK_WORKERS) -m "($(DEEP)) and spark" $(ARGS); spark=$$?; \
 	case $$others$${spark}$(AGAIN) in \
 	  00*|05*|50*) ;; \
 	  01yes|10yes|11yes|15yes|51yes) $(PYTEST) -n 1 -v --last-failed --last-failed-no-failures none \

@@ -11,6 +11,7 @@ cannot grow slow unseen.
 
 from __future__ import annotations
 
+import re
 import tomllib
 from collections.abc import Iterable
 from functools import cache
@@ -19,7 +20,8 @@ from typing import Any, Final
 
 import pytest
 
-DURATIONS: Final = Path(__file__).parent / "durations.toml"
+ROOT: Final = Path(__file__).parent.parent
+DURATIONS: Final = ROOT / "tests" / "durations.toml"
 LONG_S: Final = 1
 """A file that takes so many seconds or more is long: all that are written down."""
 
@@ -114,6 +116,11 @@ SPARK_FILES: Final = (
 
 DEEP_PARAMETERS: Final = frozenset({"kafka_broker", "quick_kafka", "java", "kafka", "apache-kafka"})
 
+DEEP_WORDS: Final = re.compile(
+    rf"\b(deep|{'|'.join(sorted(DEEP_FIXTURES | DEEP_PARAMETERS))})\b|\bseeds\("
+)
+"""A file with a deep test has one of these words, unless a table above names it."""
+
 _running: list[pytest.Item] = []
 
 
@@ -122,11 +129,22 @@ def is_deep_file(path: str) -> bool:
     return path.startswith(DEEP_FILES)
 
 
+@cache
+def may_be_deep(path: str) -> bool:
+    """Whether the file can have a deep test, judged by its text. `mark`, which the quick suite runs
+    over all other files, refuses a deep test in a file that does not look so."""
+    named = is_deep_file(path) or any(each.startswith(f"{path}::") for each in DEEP_TESTS)
+    return named or DEEP_WORDS.search((ROOT / path).read_text(encoding="utf-8")) is not None
+
+
 def is_left_out(path: str, expression: str) -> bool:
     """Whether no test of the file or folder can be chosen by `-m expression`, one of those of the
     Makefile: it need not be imported then, which takes a worker up to seconds."""
     if expression.startswith("not deep"):
         return is_deep_file(path) or (expression.endswith(" and not long") and path in long_files())
+    is_test = path.rpartition("/")[2].startswith("test_")
+    if expression.startswith("(deep") and is_test and not may_be_deep(path):
+        return True
     if expression.endswith(" and spark"):
         return not any(each.startswith(path) or path.startswith(each) for each in SPARK_FILES)
     return expression.endswith(" and not spark") and path.startswith(SPARK_FILES)
@@ -165,11 +183,14 @@ def is_deep(item: pytest.Item) -> bool:
 def mark(items: list[pytest.Item]) -> None:
     """Marks what is deep, which of that is a hunt or starts Spark, and what is of a long file."""
     for item in items:
-        if item.nodeid.partition("::")[0] in long_files():
+        file = item.nodeid.partition("::")[0]
+        if file in long_files():
             item.add_marker(pytest.mark.long)
         if item.nodeid.startswith(SPARK_FILES):
             item.add_marker(pytest.mark.spark)
         if is_deep(item):
+            if not may_be_deep(file):
+                raise pytest.UsageError(f"{item.nodeid} is deep: name it in tests/suites.py")
             item.add_marker(pytest.mark.deep)
         if item.nodeid.partition("[")[0] in HUNTS:
             item.add_marker(pytest.mark.hunt)
