@@ -11,7 +11,7 @@ import pytest
 
 from release.build import build
 from tests.connect.processes import wait_until
-from tests.connect.worker.dev_processes import dev
+from tests.connect.worker.dev_processes import PATIENCE_S, dev
 from tests.wheels import install, needs_uv, run_uv
 
 pytestmark = [pytest.mark.slow, pytest.mark.real, pytest.mark.deep, needs_uv]
@@ -44,13 +44,13 @@ def test_each_kind_installs_passes_its_test_and_runs_on_two_partitions(
             if kind == "stream":
                 running.until("streams app my-stream starts")
                 ask("produce", "lines", source="a b c d e f\n")
-                wait_until(lambda: is_read("counts", "1", 6), kind)
+                wait_until(lambda: is_read("counts", "1", 6), kind, PATIENCE_S)
             elif kind == "connector":
                 running.until("rest ")
-                wait_until(lambda: is_read("numbers", '"number":', 3), kind)
+                wait_until(lambda: is_read("numbers", '"number":', 3), kind, PATIENCE_S)
             else:
                 running.until("pipeline my-pipeline runs")
-                wait_until(lambda: is_read("counts", "be 2"), kind)
+                wait_until(lambda: is_read("counts", "be 2"), kind, PATIENCE_S)
             said = ask("topic", "describe", "numbers" if kind == "connector" else "lines", "--json")
             assert said.count('"partition":') == 2
             assert running.stop() == 0

@@ -18,6 +18,7 @@ _MAIN = (
     "from moldau.cli import main; exit(main())"
 )
 _HANGS_S = 300.0
+PATIENCE_S = 300.0
 _PORTS = ("--port", "0", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0")
 
 
@@ -47,7 +48,7 @@ class Dev:
         self._process.send_signal(signal.SIGINT)
         assert self._process.stdout is not None
         self.told += map(str.rstrip, self._process.stdout)
-        return self._process.wait(120)
+        return self._process.wait(PATIENCE_S)
 
 
 @contextmanager
@@ -64,7 +65,7 @@ def dev(folder: Path, *words: str, python: str = sys.executable) -> Iterator[Dev
         finally:
             hangs.cancel()
             process.kill()
-    wait_until(lambda: not processes_in(folder), "the end of its processes")
+    wait_until(lambda: not processes_in(folder), "the end of its processes", PATIENCE_S)
 
 
 def processes_in(folder: Path) -> list[str]:

@@ -12,7 +12,7 @@ import pytest
 from moldau.connect.commands.dev_project import parse_project
 from tests.cli.fresh import moldau
 from tests.connect.processes import wait_until
-from tests.connect.worker.dev_processes import dev, processes_in
+from tests.connect.worker.dev_processes import PATIENCE_S, dev, processes_in
 
 pytestmark = pytest.mark.real
 LINUX = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="it asks Linux's /proc")
@@ -63,7 +63,7 @@ def test_a_stream_is_made_tested_run_changed_and_run_again(tmp_path: Path) -> No
         assert not any("registry" in line for line in running.told)
         running.until("streams app word-count starts")
         assert moldau("produce", "lines", source="a b a\n", bootstrap=bootstrap).code == 0
-        wait_until(lambda: {"a:2", "b:1"} <= consumed(bootstrap, "counts"), "counts")
+        wait_until(lambda: {"a:2", "b:1"} <= consumed(bootstrap, "counts"), "counts", PATIENCE_S)
 
         module.write_text(f"{text}\nthis is no Python\n")
         told = running.until("waiting for the next change")
@@ -73,7 +73,7 @@ def test_a_stream_is_made_tested_run_changed_and_run_again(tmp_path: Path) -> No
         running.until("word_count.py changed: starting again")
         running.until("streams app word-count starts")
         moldau("produce", "lines", source="a\n", bootstrap=bootstrap)
-        wait_until(lambda: "A:1" in consumed(bootstrap, "counts"), "new counts")
+        wait_until(lambda: "A:1" in consumed(bootstrap, "counts"), "new counts", PATIENCE_S)
         assert running.stop() == 0
     assert processes_in(folder) == []
 
@@ -96,7 +96,7 @@ def test_a_pipeline_runs_in_dev(tmp_path: Path) -> None:
     with dev(folder, "--no-registry") as running:
         running.until("pipeline words runs")
         counts = folder / "counts.txt"
-        wait_until(lambda: counts.exists() and "be 2" in counts.read_text(), "counts")
+        wait_until(lambda: counts.exists() and "be 2" in counts.read_text(), "counts", PATIENCE_S)
         assert running.stop() == 0
 
 

@@ -63,6 +63,7 @@ def dev() -> Iterator[dict[str, str]]:
         "0",
         "--listen",
         "127.0.0.1:0",
+        "--no-registry",
         "--console",
         "127.0.0.1:0",
     ]
