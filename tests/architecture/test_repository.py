@@ -25,8 +25,9 @@ LOCK_FILES = {
     "yarn.lock",
 }
 MACHINE_PATH = re.compile(
-    r"(?<![\w.~$}-])/(?:home|Users|root|work|mnt|private/tmp)/[\w.-]+|\b[A-Z]:\\+Users\b"
+    r"(?<![\w.~$}-])/(?!mnt/shared/config\b)(?:home|Users|root|work|mnt|private/tmp)/[\w.-]+|\b[A-Z]:\\+Users\b"
 )
+"""One is a folder of the image apache/kafka, and not of a machine."""
 REGISTRY = re.compile(
     r"files\.pythonhosted\.org|pypi\.org/simple|repo1?\.maven(?:\.apache)?\.org"
     r"|registry\.npmjs\.org|proxy\.golang\.org|--(?:extra-)?index-url|\bartifactory\b|\bnexus\d*\.",

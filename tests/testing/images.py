@@ -10,6 +10,7 @@ from __future__ import annotations
 import os
 import re
 import shlex
+import shutil
 import signal
 import subprocess
 import sys
@@ -44,6 +45,7 @@ class Image:
     entrypoint: tuple[str, ...]
     command: tuple[str, ...]
     health: tuple[str, ...]
+    variables: dict[str, str]
     lines: tuple[str, ...]
 
 
@@ -63,6 +65,11 @@ def image() -> Image:
         words(found["ENTRYPOINT"]),
         words(found["CMD"]),
         words(found["HEALTHCHECK"].partition("CMD ")[2]),
+        dict(
+            line.removeprefix("ENV ").split("=", 1)
+            for line in lines[last:]
+            if line.startswith("ENV ") and not line.startswith("ENV PATH=")
+        ),
         tuple(lines),
     )
 
@@ -132,15 +139,36 @@ def environment(more: Mapping[str, str]) -> dict[str, str]:
     return {"PATH": f"{BIN}:/usr/bin:/bin", "HOME": os.environ.get("HOME", "/"), **more}
 
 
+def read_only_words(folder: Path) -> list[str]:
+    """The beginning of a command that runs with a root that is read-only; none if that is not
+    possible here."""
+    mounts = f"mount --bind {folder} {folder} && mount -o remount,bind,ro / && exec "
+    words = ["unshare", "--user", "--mount", "--map-root-user", "sh", "-c", f'{mounts}"$@"', "sh"]
+    if shutil.which("unshare") is None:
+        return []
+    done = subprocess.run([*words, "true"], capture_output=True, check=False)  # noqa: S603
+    return words if done.returncode == 0 else []
+
+
 @contextmanager
 def service(
-    machine: Machine, name: str, command: Sequence[str], variables: Mapping[str, str]
+    machine: Machine,
+    name: str,
+    command: Sequence[str],
+    variables: Mapping[str, str],
+    *,
+    entrypoint: Sequence[str] | None = None,
+    read_only: bool = False,
 ) -> Iterator[Service]:
-    """A service of the image, until the block ends."""
+    """A service of the image, until the block ends; `entrypoint` replaces the image's. With
+    `read_only` it can write to its volume only, where this machine allows own file systems."""
     (machine.folder / name).mkdir(exist_ok=True)
     log = machine.folder / f"{name}.log"
-    words = [machine.here(name, each) for each in (*image().entrypoint, *command)]
-    given = {key: machine.here(name, value) for key, value in variables.items()}
+    begin = image().entrypoint if entrypoint is None else entrypoint
+    words = [machine.here(name, each) for each in (*begin, *command)]
+    given = {
+        key: machine.here(name, value) for key, value in {**image().variables, **variables}.items()
+    }
     with log.open("wb") as sink:
         process = subprocess.Popen(  # noqa: S603 - what docker/ names
             words,

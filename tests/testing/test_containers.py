@@ -34,7 +34,7 @@ def test_the_image_does_not_run_as_root_and_keeps_its_data_in_a_volume() -> None
     assert ours.user == "moldau"
     assert ours.volume == VOLUME
     assert ours.exposed == (9092, 8083)
-    assert any(line.startswith("RUN useradd --uid 1000 ") for line in ours.lines)
+    assert any("useradd --uid 1000 " in line for line in ours.lines)
     assert ours.health, "an engine can tell whether it works"
 
 

@@ -18,6 +18,31 @@ from tests.testing.images import Machine, await_health, composed, image, service
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 GUIDE = Path(__file__).parents[2] / "docs" / "containers.md"
+OWN_PORTS = {
+    "MOLDAU_LISTENERS": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://localhost:9093",
+    "MOLDAU_ADVERTISED_LISTENERS": "PLAINTEXT://localhost:9092",
+}
+"""As the image has them (tests/broker/main/test_image_environment.py); for this machine's ports."""
+OF_APACHE_KAFKA = {
+    "KAFKA_NODE_ID": "1",
+    "KAFKA_LISTENER_SECURITY_PROTOCOL_MAP": "CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT,"
+    "PLAINTEXT_HOST:PLAINTEXT",
+    "KAFKA_ADVERTISED_LISTENERS": "PLAINTEXT_HOST://localhost:9092,PLAINTEXT://broker:19092",
+    "KAFKA_PROCESS_ROLES": "broker,controller",
+    "KAFKA_CONTROLLER_QUORUM_VOTERS": "1@broker:29093",
+    "KAFKA_LISTENERS": "CONTROLLER://broker:29093,PLAINTEXT_HOST://0.0.0.0:9092,"
+    "PLAINTEXT://0.0.0.0:19092",
+    "KAFKA_INTER_BROKER_LISTENER_NAME": "PLAINTEXT",
+    "KAFKA_CONTROLLER_LISTENER_NAMES": "CONTROLLER",
+    "CLUSTER_ID": "4L6g3nShT-eMCtK--X86sw",
+    "KAFKA_OFFSETS_TOPIC_REPLICATION_FACTOR": "1",
+    "KAFKA_GROUP_INITIAL_REBALANCE_DELAY_MS": "0",
+    "KAFKA_TRANSACTION_STATE_LOG_MIN_ISR": "1",
+    "KAFKA_TRANSACTION_STATE_LOG_REPLICATION_FACTOR": "1",
+    "KAFKA_LOG_DIRS": "/var/lib/moldau/kraft-combined-logs",
+    "KAFKA_HEAP_OPTS": "-Xmx512m",
+}
+"""What the example of one node for the image apache/kafka says, and the size of a heap."""
 
 
 def sends_and_reads(bootstrap: str, topic: str, replicas: int = 1) -> None:
@@ -36,12 +61,25 @@ def sends_and_reads(bootstrap: str, topic: str, replicas: int = 1) -> None:
 
 def test_the_image_starts_a_healthy_broker_and_stops_on_sigterm(tmp_path: Path) -> None:
     ours, machine = image(), Machine(tmp_path, ("image",))
-    with service(machine, "image", ours.command, {}) as running:
+    with service(machine, "image", ours.command, OWN_PORTS) as running:
         await_health(machine, running, ours.health, {})
         sends_and_reads(machine.here("image", "localhost:9092"), "from-the-host")
 
         assert running.stop() == 0
     assert (tmp_path / "image" / "data" / "from-the-host-0").is_dir(), "it is in the volume"
+
+
+def test_variables_for_the_image_of_apache_kafka_serve_with_ours(tmp_path: Path) -> None:
+    """Also that nothing is written outside of the volume and /tmp, where a user may forbid it."""
+    ours, machine = image(), Machine(tmp_path, ("broker",))
+    with service(machine, "broker", ours.command, OF_APACHE_KAFKA, read_only=True) as running:
+        await_health(machine, running, ours.health, {})
+        sends_and_reads(machine.here("broker", "localhost:9092"), "from-the-host")
+        sends_and_reads(machine.here("broker", "broker:19092"), "from-the-network")
+        with Admin(bootstrap_servers=machine.here("broker", "localhost:9092")) as admin:
+            assert admin.describe_cluster().cluster_id == OF_APACHE_KAFKA["CLUSTER_ID"]
+        assert running.stop() == 0
+    assert (tmp_path / "broker" / "kraft-combined-logs" / "from-the-host-0").is_dir()
 
 
 def test_one_node_serves_the_host_and_its_network(tmp_path: Path) -> None:

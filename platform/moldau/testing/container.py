@@ -28,6 +28,7 @@ IMAGE: Final = "moldau"
 PORT: Final = 9092
 INSIDE_PORT: Final = 19092
 CONTROLLER_PORT: Final = 9093
+METRICS_PORT: Final = 9404
 DATA: Final = "/var/lib/moldau/data"
 START_S: Final = 60.0
 _SCRIPT: Final = "/tmp/moldau-start.sh"  # noqa: S108 (in the container)
@@ -55,9 +56,9 @@ def broker_words(host: str, port: int, alias: str = "localhost", data: str = DAT
     return words
 
 
-def health_words(port: int = PORT) -> list[str]:
+def health_words() -> list[str]:
     """Return a command that succeeds in the container once the broker accepts clients."""
-    return ["moldau", "cluster", "describe", "--bootstrap", f"localhost:{port}"]
+    return ["curl", "-fsS", "-o", "/dev/null", f"http://localhost:{METRICS_PORT}/readyz"]
 
 
 class MoldauContainer:

@@ -52,6 +52,12 @@ class BrokerCommand:
             help="format empty directories for that cluster, whose voters the settings name",
         )
         start.add_argument(
+            "--kafka-environment",
+            action="store_true",
+            help="read KAFKA_* variables, CLUSTER_ID and /mnt/shared/config/server.properties as "
+            "the image apache/kafka does; --data holds where they name no directory",
+        )
+        start.add_argument(
             "--shards",
             type=whole(1, SHARDS_MAX),
             default=1,
@@ -70,6 +76,10 @@ class BrokerCommand:
 
             act = broker_drain.drain if arguments.action == "drain" else broker_drain.decommission
             return act(arguments, context)
+        if arguments.kafka_environment:
+            from moldau.broker.main.image_environment import cluster_of
+
+            arguments.cluster_id = arguments.cluster_id or cluster_of(context.environment)
         if arguments.shards > 1 and arguments.shard is None:
             from moldau.broker.main.shard_supervisor import run_shards
 

@@ -60,22 +60,31 @@ def default_data_directory(environment: Mapping[str, str]) -> str:
 
 
 def settings_given(
-    arguments: Namespace, environment: Mapping[str, str], files: Files, listen: str | None = None
+    arguments: Namespace,
+    environment: Mapping[str, str],
+    files: Files,
+    listen: str | None = None,
+    *,
+    is_image: bool = False,
 ) -> Settings:
-    """Return all given settings. Raise UsageError, ConfigError or BadSettings if one is wrong."""
+    """Return all given settings; `is_image` reads them as `image_environment` says. Raise
+    UsageError, ConfigError or BadSettings if one is wrong."""
     from moldau.broker.settings import broker_settings
     from moldau.config import load_assignments, load_environment
 
     variables = _without_clients(load_environment(environment))
     words = load_assignments(arguments.assignments, "--set")
     said = frozenset(each.name for each in (*variables, *words))
-    ground = _ground(arguments, environment, files, listen, said)
+    if is_image:
+        ground = _image_ground(arguments, environment, files, listen, said)
+    else:
+        ground = _ground(arguments, environment, files, listen, said)
     _check_said_once("--data", arguments.data, _OF_DATA, words)
     _check_said_once("--listen", listen, _OF_LISTEN[:1], words)
     layers = (
         ground,
         variables,
-        _data_layer(arguments.data),
+        () if is_image else _data_layer(arguments.data),
         () if listen is None else tuple(each for each in ground if each.name in _OF_LISTEN),
         words,
     )
@@ -128,6 +137,25 @@ def _ground(
     if _DIRECTORY in said:  # otherwise the default of `log.dirs` would hide it
         return tuple(each for each in layer if each.name != _DIRECTORIES)
     return layer
+
+
+def _image_ground(
+    arguments: Namespace,
+    environment: Mapping[str, str],
+    files: Files,
+    listen: str | None,
+    said: frozenset[str],
+) -> Layer:
+    """Return the settings of a node in a container. A directory that a later layer gives, by
+    either of its names, replaces theirs."""
+    from moldau.broker.main.image_environment import image_layer
+
+    if arguments.config is not None or listen is not None:
+        raise UsageError("--kafka-environment goes without --config and --listen")
+    directory = arguments.data or default_data_directory(environment)
+    layer = image_layer(environment, files, directory)
+    replaced = _OF_DATA if said & frozenset(_OF_DATA) else ()
+    return tuple(each for each in layer if each.name not in replaced)
 
 
 def _data_layer(directory: str | None) -> Layer:

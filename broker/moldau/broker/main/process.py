@@ -33,7 +33,13 @@ def run_broker(arguments: Namespace, context: Context) -> int:
 
     tune_allocator()
     raise_open_files()
-    settings = settings_given(arguments, context.environment, RealFiles(), arguments.listen)
+    settings = settings_given(
+        arguments,
+        context.environment,
+        RealFiles(),
+        arguments.listen,
+        is_image=arguments.kafka_environment,
+    )
     if arguments.metrics is not None:
         settings = settings.overlaid(_metrics_layer(arguments.metrics))
     if arguments.shard is not None:

@@ -62,7 +62,13 @@ def run_shards(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.signals import interrupted_by_sigterm
 
     runtime = RealRuntime("shards")
-    settings = settings_given(arguments, context.environment, runtime.files, arguments.listen)
+    settings = settings_given(
+        arguments,
+        context.environment,
+        runtime.files,
+        arguments.listen,
+        is_image=arguments.kafka_environment,
+    )
     # report impossible settings once, before any shard starts
     for number in range(arguments.shards):
         arguments.shard = number
@@ -120,7 +126,10 @@ def _words(arguments: Namespace, cluster_id: str) -> list[str]:
             words += [f"--{option.replace('_', '-')}", value]
     for each in arguments.assignments:
         words += ["--set", each]
-    return [*words, "--log-json"] if arguments.log_json else words
+    for option in ("kafka_environment", "log_json"):
+        if getattr(arguments, option):
+            words.append(f"--{option.replace('_', '-')}")
+    return words
 
 
 class Shards:

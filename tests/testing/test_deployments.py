@@ -1,0 +1,192 @@
+"""The systemd unit and the Helm chart of docker/: their own tools accept them, and what they start
+works, without an engine and without a cluster of machines."""
+
+from __future__ import annotations
+
+import os
+import shlex
+import shutil
+import subprocess
+from collections.abc import Iterator
+from configparser import ConfigParser
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from moldau.broker.settings import BROKER_SETTINGS
+from moldau.client.sync import Admin
+from moldau.config import setting_name
+from tests.peers.eventually import eventually
+from tests.testing.images import BIN, DOCKER, Machine, Service, service, stop_all
+from tests.testing.test_images import sends_and_reads
+
+UNIT: Final = DOCKER / "systemd" / "moldau-broker.service"
+CHART: Final = DOCKER / "helm" / "moldau"
+EVERYTHING: Final = "connect.enabled=true,registry.enabled=true,console.enabled=true"
+NODE: Final = """
+process.roles=broker,controller
+node.id=1
+listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:9093
+controller.listener.names=CONTROLLER
+controller.quorum.bootstrap.servers=localhost:9093
+log.dirs=/var/lib/moldau/data
+offsets.topic.replication.factor=1
+"""
+
+
+def unit() -> ConfigParser:
+    found = ConfigParser(interpolation=None, strict=False)
+    found.optionxform = str  # type: ignore[assignment, method-assign]
+    found.read_string(UNIT.read_text())
+    return found
+
+
+def helm(*words: str) -> subprocess.CompletedProcess[str]:
+    """Run helm on the chart. It can be built: `go install helm.sh/helm/v3/cmd/helm@latest`."""
+    go = Path.home() / "go" / "bin"
+    program = shutil.which("helm", path=f"{os.environ['PATH']}:{go}")
+    if program is None:
+        pytest.skip("helm is not installed")
+    return subprocess.run(  # noqa: S603
+        [program, words[0], *words[1:]], capture_output=True, text=True, check=False
+    )
+
+
+def rendered(values: str) -> list[dict[str, Any]]:
+    """The objects of the chart, released as `kafka`."""
+    done = helm("template", "kafka", str(CHART), "--set", values)
+    assert done.returncode == 0, done.stderr
+    return [each for each in yaml.safe_load_all(done.stdout) if each]
+
+
+def containers(objects: list[dict[str, Any]]) -> Iterator[tuple[dict[str, Any], dict[str, Any]]]:
+    """Each workload with its container."""
+    for each in objects:
+        if each["kind"] in ("StatefulSet", "Deployment"):
+            (container,) = each["spec"]["template"]["spec"]["containers"]
+            yield each, container
+
+
+@pytest.mark.real
+def test_systemd_accepts_the_unit(tmp_path: Path) -> None:
+    program = shutil.which("systemd-analyze")
+    if program is None:
+        pytest.skip("systemd-analyze is not installed")
+    copy = tmp_path / UNIT.name
+    copy.write_text(UNIT.read_text().replace("/opt/moldau/bin/moldau", str(BIN / "moldau")))
+    done = subprocess.run(  # noqa: S603
+        [program, "verify", "--man=no", str(copy)], capture_output=True, text=True, check=False
+    )
+    lines = [line for line in done.stderr.splitlines() if UNIT.name in line]
+    assert (done.returncode, lines) == (0, []), done.stderr
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_the_unit_formats_and_starts_a_broker(tmp_path: Path) -> None:
+    """With the commands of its comment and of ExecStart, as this user."""
+    machine = Machine(tmp_path, ("unit",))
+    config = tmp_path / "server.properties"
+    (tmp_path / "unit").mkdir()
+    config.write_text(machine.here("unit", NODE))
+
+    def command(line: str) -> list[str]:
+        text = line.replace("/opt/moldau/bin/", "").replace(
+            "/etc/moldau/server.properties", str(config)
+        )
+        return shlex.split(text)
+
+    (line,) = (each for each in UNIT.read_text().splitlines() if "storage format" in each)
+    words = command(line.removeprefix("#").partition("moldau ")[2])
+    words = words[words.index("storage") - 1 :]
+    subprocess.run([str(BIN / "moldau"), *words[1:]], check=True, timeout=120)  # noqa: S603
+    start = command(unit()["Service"]["ExecStart"])
+    with service(machine, "unit", start, {}, entrypoint=()) as running:
+        at = machine.here("unit", "localhost:9092")
+        await_ready(machine, running)
+        sends_and_reads(at, "of-a-service")
+        assert running.stop() == 0
+
+
+def await_ready(machine: Machine, running: Service) -> None:
+    """The readiness page answers, or the process ended."""
+    url = machine.here(running.name, "http://localhost:9404/readyz")
+
+    def is_ready() -> bool:
+        assert running.process.poll() is None, running.log.read_text()
+        done = subprocess.run(["curl", "-fsS", url], capture_output=True, check=False)  # noqa: S603, S607
+        return done.returncode == 0
+
+    eventually(is_ready, within_s=120)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("values", [EVERYTHING, "controllers.replicas=0,brokers.replicas=1"])
+def test_helm_accepts_the_chart_and_its_parts_fit_together(values: str) -> None:
+    done = helm("lint", "--strict", str(CHART), "--set", values)
+    assert done.returncode == 0, done.stdout
+    objects = rendered(values)
+    workloads = list(containers(objects))
+    services = [each for each in objects if each["kind"] == "Service"]
+    labels = [each["spec"]["template"]["metadata"]["labels"] for each, _ in workloads]
+    for each in services:
+        assert any(each["spec"]["selector"].items() <= found.items() for found in labels)
+    for each, container in workloads:
+        assert each["spec"]["selector"]["matchLabels"] in labels
+        assert container["securityContext"]["readOnlyRootFilesystem"]
+        assert container["securityContext"]["runAsNonRoot"]
+        ports = {port["name"] for port in container["ports"]}
+        assert container["readinessProbe"]["httpGet"]["port"] in ports
+        for variable in container["env"]:
+            name = variable["name"]
+            assert not name.startswith("MOLDAU_") or BROKER_SETTINGS.find(setting_name(name))
+    if values == EVERYTHING:
+        parts = {each["metadata"]["name"].removeprefix("kafka-") for each, _ in workloads}
+        assert parts == {"broker", "controller", "connect", "registry", "console"}
+
+
+@pytest.mark.real
+@pytest.mark.parametrize(("values", "told"), [
+    ("clusterId=short", "clusterId has 22 characters"),
+    ("brokers.replicas=0", "brokers.replicas is 1 or more"),
+])  # fmt: skip
+def test_values_that_cannot_work_are_refused(values: str, told: str) -> None:
+    done = helm("template", "kafka", str(CHART), "--set", values)
+    assert done.returncode != 0
+    assert told in done.stderr
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_what_the_chart_starts_is_a_cluster(tmp_path: Path) -> None:
+    """A controller and a broker, with the commands and variables of their pods."""
+    objects = rendered("brokers.replicas=1,controllers.replicas=1,settings.num\\.partitions=5")
+    pods = {
+        f"{each['metadata']['name']}-0.{each['metadata']['name']}": container
+        for each, container in containers(objects)
+    }
+    assert sorted(pods) == ["kafka-broker-0.kafka-broker", "kafka-controller-0.kafka-controller"]
+    machine = Machine(tmp_path, tuple(pods))
+    with ExitStack() as stack:
+        running = []
+        for name, container in pods.items():
+            pod = name.partition(".")[0]
+            variables = {each["name"]: each.get("value", pod) for each in container["env"]}
+            words = [each.replace("$POD.", f"{pod}.") for each in container["args"]]
+            running.append(
+                stack.enter_context(
+                    service(machine, name, words, variables, entrypoint=container["command"])
+                )
+            )
+        for each in running:
+            await_ready(machine, each)
+        at = machine.here("kafka-broker-0.kafka-broker", "localhost:9092")
+        sends_and_reads(at, "of-a-chart")
+        with Admin(bootstrap_servers=at) as admin:
+            (broker,) = admin.describe_cluster().brokers
+            assert broker.node_id == 0
+            assert [each.node_id for each in admin.describe_quorum().voters] == [100]
+        assert stop_all(running[::-1]) == [0, 0]
