@@ -96,7 +96,7 @@ test-newest: venv ## most of make test on the newest Python of this machine, if 
 
 # Two thirds of a deep test are waiting for another process; Spark waits less and needs more memory.
 CORES = $(shell $(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
-DEEP_WORKERS = $(shell expr $(CORES) \* 5 / 2)
+DEEP_WORKERS = $(shell expr $(CORES) \* 2)
 SPARK_WORKERS = $(shell expr $(CORES) \* 3 / 2)
 
 # Spark after all others: together they need 11 GB. One of the two parts may have no test, which is
