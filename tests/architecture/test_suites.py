@@ -47,6 +47,16 @@ def test_the_first_seeds_are_of_both_suites() -> None:
     assert marks == [[], [pytest.mark.deep], [pytest.mark.deep]]
 
 
+def test_a_deep_test_in_a_file_that_does_not_look_so_is_refused(
+    request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(suites, "is_deep", lambda item: True)
+    monkeypatch.setattr(suites, "may_be_deep", lambda file: not file.endswith("test_suites.py"))
+
+    with pytest.raises(pytest.UsageError, match=r"test_suites.py.*tests/suites.py"):
+        suites.mark([request.node])
+
+
 def test_the_fast_part_leaves_out_the_long_files_alone() -> None:
     fast = f"{QUICK} and not long"
     read = {each.path for each in python() if each.path.rpartition("/")[2].startswith("test_")}
