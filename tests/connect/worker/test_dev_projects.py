@@ -24,6 +24,13 @@ def made(folder: Path, kind: str, name: str) -> Path:
     return folder / name
 
 
+def save(file: Path, text: str) -> None:
+    """Save it in one step, so that a reader sees the old text or the new one."""
+    new = file.with_suffix(".new")
+    new.write_text(text)
+    new.replace(file)
+
+
 def consumed(bootstrap: str, topic: str) -> set[str]:
     return set(moldau("consume", topic, "--keys", bootstrap=bootstrap).out.split())
 
@@ -65,11 +72,11 @@ def test_a_stream_is_made_tested_run_changed_and_run_again(tmp_path: Path) -> No
         assert moldau("produce", "lines", source="a b a\n", bootstrap=bootstrap).code == 0
         wait_until(lambda: {"a:2", "b:1"} <= consumed(bootstrap, "counts"), "counts", PATIENCE_S)
 
-        module.write_text(f"{text}\nthis is no Python\n")
+        save(module, f"{text}\nthis is no Python\n")
         told = running.until("waiting for the next change")
         assert told.startswith("word_count.py, line 15: invalid syntax;")
 
-        module.write_text(text.replace("str.split", "lambda line: line.upper().split()"))
+        save(module, text.replace("str.split", "lambda line: line.upper().split()"))
         running.until("word_count.py changed: starting again")
         running.until("streams app word-count starts")
         moldau("produce", "lines", source="a\n", bootstrap=bootstrap)
