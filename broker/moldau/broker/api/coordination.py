@@ -30,12 +30,14 @@ if TYPE_CHECKING:
 
 
 class NodeHome:
-    """The node as the group coordinator uses it. Satisfies `coordinator.group.world.Home`."""
+    """The node as the group coordinator and share partitions use it. Satisfies
+    `coordinator.group.world.Home` and `share.partition.Home`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
         self.cluster = TopicsOfNode(node)
         self.counts = GroupCounts(node.metrics)
+        self.share_counts = ShareCounts()
         self._group_settings: dict[str, tuple[dict[str, str], ResourceSettings]] = {}
 
     @property
@@ -57,6 +59,18 @@ class NodeHome:
     @property
     def metrics(self) -> Registry:
         return self._node.metrics
+
+    @property
+    def purgatory(self) -> Purgatory:
+        return self._node.replicas.purgatory
+
+    @property
+    def persister(self) -> SharePersister:
+        return self._node.share_persister
+
+    @property
+    def dead_letters(self) -> DeadLetters:
+        return self._node.dead_letters
 
     def group_settings(self, group_id: str) -> ResourceSettings:
         """Return the group's settings. Cached until the group's or the broker's settings change."""
@@ -116,37 +130,6 @@ class ShareStatesNode:
     @property
     def knows_topics(self) -> bool:
         return self._node.image.topics.by_name(SHARE_LOG.topic) is not None
-
-
-class ShareHome:
-    """The node as share partitions use it. Satisfies `share.partition.Home`."""
-
-    def __init__(self, node: Node) -> None:
-        self._node = node
-        self.counts = ShareCounts()
-
-    @property
-    def clock(self) -> Clock:
-        return self._node.runtime.clock
-
-    @property
-    def log(self) -> Logger:
-        return self._node.log
-
-    @property
-    def purgatory(self) -> Purgatory:
-        return self._node.replicas.purgatory
-
-    @property
-    def persister(self) -> SharePersister:
-        return self._node.share_persister
-
-    @property
-    def dead_letters(self) -> DeadLetters:
-        return self._node.dead_letters
-
-    def group_settings(self, group_id: str) -> ResourceSettings:
-        return self._node.coordinator_home.group_settings(group_id)
 
 
 class TopicsOfNode:

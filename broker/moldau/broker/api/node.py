@@ -135,7 +135,7 @@ class Node:
 
     def __post_init__(self) -> None:
         # These import this module.
-        from moldau.broker.api.coordination import NodeHome, ShareHome
+        from moldau.broker.api.coordination import NodeHome
         from moldau.broker.api.share_dead_letters import DeadLetters
         from moldau.broker.api.share_persister import SharePersister
         from moldau.broker.share.partitions import SharePartitions
@@ -147,7 +147,7 @@ class Node:
         self.coordinator_home = NodeHome(self)
         self.share_persister = SharePersister(self)
         self.dead_letters = DeadLetters(self)
-        self.shares = SharePartitions(ShareHome(self))
+        self.shares = SharePartitions(self.coordinator_home)
         self.coordinators = self.make_coordinators(self)
         self.groups = self.coordinators.of(KeyType.GROUP)
 

@@ -80,7 +80,7 @@ class Home(Protocol):
     def dead_letters(self) -> DeadLetters: ...
 
     @property
-    def counts(self) -> ShareCounts: ...
+    def share_counts(self) -> ShareCounts: ...
 
     def group_settings(self, group_id: str) -> ResourceSettings: ...
 
@@ -210,7 +210,7 @@ class SharePartition:
         """Give a member records that were read from the window's fetch offset."""
         assert self.window is not None
         found = self.window.acquire(member_id, read, wanted, self.terms, self._now_ms())
-        self._home.counts.on_acquired(found)
+        self._home.share_counts.on_acquired(found)
         self._carry_out()
         return found
 
@@ -229,7 +229,7 @@ class SharePartition:
         if self.window is None:
             then(KafkaError(ErrorCode.INVALID_RECORD_STATE, "the share partition is loading"))
             return
-        self._home.counts.on_acknowledged(batches)
+        self._home.share_counts.on_acknowledged(batches)
         self.window.on_acknowledge(member_id, batches, then, self.terms, self._now_ms())
         self._carry_out()
 

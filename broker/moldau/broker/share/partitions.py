@@ -23,7 +23,7 @@ class SharePartitions:
 
     def __init__(self, home: Home) -> None:
         self.sessions = ShareSessions()
-        self.counts = home.counts
+        self.counts = home.share_counts
         self._home = home
         self._known: dict[ShareKey, SharePartition] = {}
         self._swept = 0
