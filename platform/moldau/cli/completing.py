@@ -52,7 +52,8 @@ def candidates(words: Sequence[str], context: Context) -> list[str]:
             if not before:
                 return _matching(_profiles(context) if name == "--profile" else (), begun)
             value = before.pop(0)
-        given["profile" if name == "--profile" else "bootstrap"] = value
+        if _GLOBAL.get(name) == 1:
+            given["profile" if name == "--profile" else "bootstrap"] = value
     names = context.plugins.named(GROUP)
     if before[:1] == ["help"]:
         before = before[1:]
