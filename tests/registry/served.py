@@ -56,7 +56,9 @@ class Memory:
         self.log.append(entry)
         self.store.replay(entry.key, entry.value)
 
-    async def forward(self, leader: str, request: HttpRequest) -> tuple[int, bytes]:
+    async def forward(
+        self, leader: str, request: HttpRequest, authorization: str | None
+    ) -> tuple[int, bytes]:
         raise AssertionError("this instance leads")
 
     async def cluster_id(self) -> str:

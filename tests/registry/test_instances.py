@@ -98,11 +98,11 @@ def test_a_topic_that_is_not_compacted_is_refused() -> None:
 
 
 @contextmanager
-def process(bootstrap: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+def process(bootstrap: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
     """`moldau registry start` as a process, and its address."""
     command = [sys.executable, "-m", "moldau", "registry", "start", "-b", bootstrap]
     started = subprocess.Popen(  # noqa: S603 - our own command
-        [*command, "--listen", "127.0.0.1:0"], stdout=subprocess.PIPE, text=True
+        [*command, "--listen", "127.0.0.1:0", *words], stdout=subprocess.PIPE, text=True
     )
     assert started.stdout is not None
     try:

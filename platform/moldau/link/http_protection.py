@@ -1,6 +1,6 @@
 """The protection of an HTTP server: TLS, client certificates, passwords and bearer tokens.
 
-One file of settings protects any of them (Connect's REST API, metrics, console):
+One file of settings protects any of them (Connect's REST API, metrics, console, registry):
 
     ssl.keystore.location=/etc/moldau/node.pem       # TLS
     ssl.truststore.location=/etc/moldau/ca.pem       # with ssl.client.auth=required: mTLS
@@ -25,6 +25,7 @@ from moldau.config import (
     STRING,
     Given,
     Setting,
+    Settings,
     SettingTable,
     Source,
     SourceKind,
@@ -33,7 +34,7 @@ from moldau.config import (
 )
 from moldau.errors import ConfigError
 from moldau.link.security_settings import SECURITY_ROWS
-from moldau.link.tls import ReloadedContext, server_context, tls_files
+from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
 from moldau.runtime.places import absolute_path
 from moldau.runtime.real_files import RealFiles
 
@@ -148,18 +149,36 @@ def open_to_all(protection: HttpProtection, host: str) -> bool:
 
 def load_protection(path: str, clock: Clock) -> HttpProtection:
     """Return the protection that a file of settings describes. Raise ConfigError."""
+    return protection_of(_given_in(path), clock, path)
+
+
+def load_peer_context(path: str, clock: Clock) -> Callable[[], ssl.SSLContext] | None:
+    """Return the TLS context of requests to other servers with the same file of settings: it shows
+    this server's certificate, and trusts `ssl.truststore.location`, else the authorities of the
+    system. Return None without TLS. Raise ConfigError."""
+    tls = tls_files(_resolved(_given_in(path), path))
+    return (
+        ReloadedContext(partial(client_context, tls), tls, clock) if tls.keystore.is_given else None
+    )
+
+
+def _given_in(path: str) -> dict[str, str]:
     from moldau.config import load_file
 
     given = load_file(RealFiles(), absolute_path(path), otherwise=".properties")
-    return protection_of({each.name: str(each.value) for each in given}, clock, path)
+    return {each.name: str(each.value) for each in given}
+
+
+def _resolved(given: Mapping[str, str], where: str) -> Settings:
+    source = Source(SourceKind.FILE, where)
+    return TABLE.resolve(tuple(Given(name, text, source) for name, text in given.items()))
 
 
 def protection_of(
     given: Mapping[str, str], clock: Clock, where: str = "settings"
 ) -> HttpProtection:
     """Return the protection of settings by their names. Raise ConfigError."""
-    source = Source(SourceKind.FILE, where)
-    settings = TABLE.resolve(tuple(Given(name, text, source) for name, text in given.items()))
+    settings = _resolved(given, where)
     tls = tls_files(settings)
     found = HttpProtection()
     users, tokens = settings[http_users_file], settings[http_tokens_file]

@@ -39,8 +39,11 @@ class Instance(Protocol):
     async def write(self, decide: Callable[[], Outcome]) -> Any:
         """Return the answer of a decision that was written."""
 
-    async def forward(self, leader: str, request: HttpRequest) -> tuple[int, bytes]:
-        """Return the leader's answer to a request, when its effect is visible here."""
+    async def forward(
+        self, leader: str, request: HttpRequest, authorization: str | None
+    ) -> tuple[int, bytes]:
+        """Return the leader's answer to a request with the login of the client, when its effect is
+        visible here."""
 
     async def cluster_id(self) -> str:
         """Return the id of the cluster."""
@@ -267,7 +270,8 @@ class Api:
         query = request.url.query
         target = f"{_path_of(request)}?{query}&" if query else f"{_path_of(request)}?"
         forwarded = HttpRequest(request.method, f"{target}{FORWARDED}=false", body or None)
-        status, answer = await self._instance.forward(leader, forwarded)
+        login = request.headers.get("authorization")
+        status, answer = await self._instance.forward(leader, forwarded, login)
         return Response(answer, status, media_type=MEDIA_TYPE)
 
 

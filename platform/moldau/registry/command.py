@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 LISTEN: Final = "127.0.0.1:8081"
-LOCAL: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 _WILDCARDS: Final = frozenset(("0.0.0.0", "::"))  # noqa: S104 - compared, not bound
 _NEEDED: Final = ("fastavro", "httpcore2", "jsonschema_rs", "starlette", "uvicorn")
 
@@ -34,6 +33,12 @@ def _add(parser: ArgumentParser) -> None:
         "--advertised",
         metavar="HOST:PORT",
         help="where other instances reach this one; default: as --listen",
+    )
+    parser.add_argument(
+        "--http-config",
+        metavar="FILE",
+        help="settings that protect the API: TLS, client certificates, passwords, bearer tokens "
+        "(docs/security.md)",
     )
     parser.add_argument("--topic", default="_schemas", help="default: _schemas")
     parser.add_argument(
@@ -52,21 +57,36 @@ def _start(arguments: Namespace, context: Context) -> int:
     check_installed()
     options = options_of(arguments)
     settings = client_settings(arguments, context)
-    if options.listen[0] not in LOCAL:
-        host, port = options.listen
-        context.err.write(
-            f"moldau: the registry has no login: {host}:{port} lets every visitor change schemas\n"
-        )
 
     async def main(runtime: Runtime) -> None:
         from moldau.runtime.signals import until_signal
 
         log = _logger(runtime, arguments, context)
-        await until_signal(_serve(runtime, dict(settings), options, log, context))
+        protected = _protected(options, arguments.http_config, runtime, context)
+        await until_signal(_serve(runtime, dict(settings), protected, log, context))
 
     with telling_where(settings):
         run(main, node="registry")
     return Exit.DONE
+
+
+def _protected(options: Options, path: str | None, runtime: Runtime, context: Context) -> Options:
+    """Return the options with the protection of a file. Warn of a registry that is open."""
+    from dataclasses import replace
+
+    from moldau.link.http_protection import load_peer_context, load_protection, open_to_all
+
+    if path is not None:
+        protection = load_protection(path, runtime.clock)
+        peers = load_peer_context(path, runtime.clock)
+        options = replace(options, protection=protection, peers=peers)
+    host, port = options.listen
+    if open_to_all(options.protection, host):
+        context.err.write(
+            f"moldau: the registry has no login: {host}:{port} lets every visitor change schemas; "
+            "--http-config protects it\n"
+        )
+    return options
 
 
 async def _serve(

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 from moldau.client import Assigned, GroupMember
 from moldau.errors import MoldauError
@@ -22,6 +22,19 @@ PROTOCOL: Final = "v0"
 SESSION: Final = {"session.timeout.ms": "6000", "heartbeat.interval.ms": "2000"}
 _REJOIN_S: Final = 1.0
 _CLOSE_S: Final = 5.0
+
+
+class Address(NamedTuple):
+    """Where the instances reach one of them."""
+
+    scheme: str
+    host: str
+    port: int
+
+    @property
+    def url(self) -> str:
+        host = f"[{self.host}]" if ":" in self.host else self.host
+        return f"{self.scheme}://{host}:{self.port}"
 
 
 class Election:
@@ -36,7 +49,7 @@ class Election:
         runtime: Runtime,
         settings: Mapping[str, str],
         group: str,
-        address: tuple[str, int],
+        address: Address,
         on_leader: Callable[[str | None], Awaitable[None]],
         log: Logger,
     ) -> None:  # fmt: skip
@@ -87,10 +100,10 @@ class Election:
 
     def metadata(self) -> list[tuple[str, bytes]]:
         """Return the identity of this instance."""
-        host, port = self._address
+        scheme, host, port = self._address
         identity = {
             "version": 1, "host": host, "port": port, "master_eligibility": True,
-            "scheme": "http", "leader": self._leads, "leads": self._leads,
+            "scheme": scheme, "leader": self._leads, "leads": self._leads,
         }  # fmt: skip
         return [(PROTOCOL, json.dumps(identity).encode())]
 
@@ -143,10 +156,6 @@ def _identity(data: bytes) -> dict[str, Any]:
     return found if isinstance(found, dict) else {"master_eligibility": False}
 
 
-def url_of(host: str, port: int) -> str:
-    """Return the address of an instance as a URL."""
-    return f"http://{f'[{host}]' if ':' in host else host}:{port}"
-
-
 def _url(identity: Mapping[str, Any]) -> str:
-    return url_of(str(identity.get("host")), int(identity.get("port") or 0))
+    scheme = "https" if identity.get("scheme") == "https" else "http"
+    return Address(scheme, str(identity.get("host")), int(identity.get("port") or 0)).url

@@ -5,17 +5,18 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.serdes.registry.connections import Connections, HttpBroken
 from moldau.client.serdes.registry.http import HttpRequest, parse_url
 from moldau.errors.codes import KafkaError
+from moldau.link.http_protection import HttpProtection
 from moldau.registry import refusals
 from moldau.registry.application import Api, make_application
 from moldau.registry.catalogue import Catalogue
 from moldau.registry.decisions import Decisions, Outcome
-from moldau.registry.election import Election, url_of
+from moldau.registry.election import Address, Election
 from moldau.registry.log import SchemasLog
 from moldau.registry.queries import Queries
 from moldau.registry.refusals import Refusal
@@ -24,6 +25,8 @@ from moldau.registry.writer import Writer
 from moldau.runtime.http_server import HttpServer
 
 if TYPE_CHECKING:
+    import ssl
+
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
@@ -41,6 +44,9 @@ class Options:
     advertised: tuple[str, int] | None = None
     topic: str = TOPIC
     group: str = GROUP
+    protection: HttpProtection = field(default_factory=HttpProtection)
+    peers: Callable[[], ssl.SSLContext] | None = None
+    """Returns the TLS context of requests to other instances; None without TLS."""
 
 
 class SchemaRegistryServer:
@@ -58,7 +64,7 @@ class SchemaRegistryServer:
         self._http = HttpServer(runtime, "the schema registry", "choose another address")
         self._election: Election | None = None
         self._writer: Writer | None = None
-        self._connections: Connections | None = None
+        self._peers = _Peers(runtime, options.peers)
         self._tasks: set[asyncio.Task[None]] = set()
         self.url = ""
 
@@ -66,8 +72,9 @@ class SchemaRegistryServer:
         """Read the schemas and serve them; return the address. On return reads are answered;
         writes wait for the election. Raise CannotListen, KafkaError or ConfigError."""
         host, port = self._http.bind(*self._options.listen)
-        address = self._options.advertised or (host, port)
-        self.url = url_of(*address)
+        protection = self._options.protection
+        address = Address(protection.scheme, *(self._options.advertised or (host, port)))
+        self.url = address.url
         await self._log.start(self.store.replay)
         if self.store.unreadable:
             self._logger.warn(
@@ -85,8 +92,8 @@ class SchemaRegistryServer:
         catalogue = Catalogue(self.store)
         decisions = Decisions(self.store, catalogue)
         api = Api(self, Queries(self.store, catalogue, decisions), decisions)
-        await self._http.start(make_application(api))
-        return url_of(host, port)
+        await self._http.start(protection.guard(make_application(api)), protection.context)
+        return Address(protection.scheme, host, port).url
 
     def _elect_again(self) -> None:
         assert self._election is not None
@@ -101,9 +108,7 @@ class SchemaRegistryServer:
         if election is not None:
             await election.aclose()
         await self._log.aclose()
-        connections, self._connections = self._connections, None
-        if connections is not None:
-            await connections.aclose()
+        await self._peers.aclose()
 
     # What the API needs
 
@@ -115,11 +120,15 @@ class SchemaRegistryServer:
         assert self._writer is not None
         return await self._writer.write(decide)
 
-    async def forward(self, leader: str, request: HttpRequest) -> tuple[int, bytes]:
-        if self._connections is None:
-            self._connections = Connections(self._runtime, None, CONNECT_S, FORWARD_S)
+    async def forward(
+        self, leader: str, request: HttpRequest, authorization: str | None
+    ) -> tuple[int, bytes]:
+        address, scheme = parse_url(leader), self._options.protection.scheme
+        if address.scheme != scheme:
+            message = f"The leader {leader} must be served by {scheme}, as this instance is"
+            raise Refusal(refusals.FORWARDING, message)
         try:
-            found = await self._connections.exchange(parse_url(leader), None, request)
+            found = await self._peers.now().exchange(address, authorization, request)
         except (TimeoutError, HttpBroken) as error:
             message = f"The leader {leader} does not answer: {error}"
             raise Refusal(refusals.FORWARDING, message) from error
@@ -132,6 +141,29 @@ class SchemaRegistryServer:
             return (await self._log.admin.describe_cluster()).cluster_id or ""
         except KafkaError as error:
             raise Refusal(refusals.STORE, str(error)) from error
+
+
+class _Peers:
+    """The connections to other instances. New certificates count from the next request on."""
+
+    def __init__(self, runtime: Runtime, context: Callable[[], ssl.SSLContext] | None) -> None:
+        self._runtime = runtime
+        self._context = context
+        self._made: list[Connections] = []
+        self._tls: ssl.SSLContext | None = None
+
+    def now(self) -> Connections:
+        """Return the connections for a request."""
+        tls = None if self._context is None else self._context()
+        if not self._made or tls is not self._tls:
+            self._tls = tls
+            self._made.append(Connections(self._runtime, tls, CONNECT_S, FORWARD_S))
+        return self._made[-1]
+
+    async def aclose(self) -> None:
+        """Close all connections."""
+        while self._made:
+            await self._made.pop().aclose()
 
 
 @asynccontextmanager
