@@ -216,7 +216,7 @@ def test_a_form_of_another_site_is_refused() -> None:
 def test_a_cluster_that_is_down_is_said_on_the_page() -> None:
     async def run() -> None:
         quick = {"start.timeout.ms": "0", "default.api.timeout.ms": "1000"}
-        async with browser("127.0.0.1:1", **quick) as client:
+        async with browser("127.0.0.1:1", settings=quick) as client:
             page = await client.get("/topics")
             assert page.status_code == 502
             assert "127.0.0.1:1" in page.text

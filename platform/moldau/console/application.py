@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
@@ -12,6 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from moldau.console.access import Access
+from moldau.console.changes import Changes
 from moldau.console.connection import Connection
 from moldau.console.pages import MISSING, Pages
 from moldau.console.rendering import BadForm, Renderer, asset, check_host
@@ -19,33 +21,71 @@ from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Clock
 
+READ_ONLY: Final = "Start it with --admin to change the cluster by its pages."
 Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
-def make_application(
-    connection: Connection, clock: Clock, hosts: Collection[str] | None = None
-) -> Starlette:
-    """Return the application. Its caller closes the connection. `hosts` are the only names by which
-    browsers reach it; None allows all."""
-    renderer = Renderer(connection.bootstrap)
-    pages = Pages(connection, renderer, clock)
+class Guard:
+    """Lets requests in, records changes, and makes a page of an error."""
 
-    def guarded(endpoint: Endpoint) -> Endpoint:
+    def __init__(self, renderer: Renderer, hosts: Collection[str] | None, access: Access) -> None:
+        self._renderer = renderer
+        self._hosts = hosts
+        self._access = access
+
+    def reading(self, endpoint: Endpoint) -> Endpoint:
+        """Return an endpoint that changes nothing."""
+
         async def run(request: Request) -> Response:
-            if hosts is not None:
-                check_host(request, hosts)
+            if self._hosts is not None:
+                check_host(request, self._hosts)
+            failure = self._renderer.failure
             try:
                 return await endpoint(request)
             except BadForm as error:
-                return renderer.failure(request, 400, "That does not work yet", str(error))
+                return failure(request, 400, "That does not work yet", str(error))
             except KafkaError as error:
                 status = 404 if error.code in MISSING else 502
                 title = "It is not there" if status == 404 else "The cluster refuses"
-                return renderer.failure(request, status, title, str(error))
+                return failure(request, status, title, str(error))
             except (MoldauError, ValueError) as error:
-                return renderer.failure(request, 400, "That does not work", str(error))
+                return failure(request, 400, "That does not work", str(error))
 
         return run
+
+    def changing(self, endpoint: Endpoint) -> Endpoint:
+        """Return an endpoint for visitors that may change the cluster."""
+        run = self.reading(endpoint)
+
+        async def change(request: Request) -> Response:
+            if not self._access.is_admin:
+                title = "This console is read-only"
+                answer = self._renderer.failure(request, 403, title, READ_ONLY)
+            else:
+                try:
+                    answer = await run(request)
+                except HTTPException as error:  # a form of another site
+                    self._access.record(request, error.status_code)
+                    raise
+            self._access.record(request, answer.status_code)
+            return answer
+
+        return change
+
+
+def make_application(
+    connection: Connection,
+    clock: Clock,
+    hosts: Collection[str] | None = None,
+    access: Access | None = None,
+) -> Starlette:
+    """Return the application. Its caller closes the connection. `hosts` are the only names by which
+    browsers reach it; None allows all. Without `access`, it is read-only."""
+    access = Access() if access is None else access
+    renderer = Renderer(connection.bootstrap, access.is_admin)
+    changes = Changes(connection)
+    guard = Guard(renderer, hosts, access)
+    pages = Pages(connection, renderer, clock)
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -57,6 +97,8 @@ def make_application(
         ("GET", "/topics", pages.topics),
         ("POST", "/topics", pages.create_topic),
         ("GET", "/topics/{name}", pages.topic),
+        ("POST", "/topics/{name}/delete", changes.delete_topic),
+        ("POST", "/topics/{name}/partitions", changes.add_partitions),
         ("GET", "/topics/{name}/settings", pages.settings),
         ("POST", "/topics/{name}/settings", pages.change_setting),
         ("GET", "/topics/{name}/messages", pages.messages),
@@ -64,11 +106,14 @@ def make_application(
         ("GET", "/topics/{name}/tail", pages.tail),
         ("GET", "/groups", pages.groups),
         ("GET", "/groups/{name:path}/plan", pages.group),
-        ("POST", "/groups/{name:path}/plan", pages.plan_offsets),
         ("POST", "/groups/{name:path}/offsets", pages.change_offsets),
+        ("POST", "/groups/{name:path}/delete", changes.delete_group),
         ("GET", "/groups/{name:path}", pages.group),
     ]
-    routes = [Route(path, guarded(run), methods=[method]) for method, path, run in table]
+    doors = {"GET": guard.reading, "POST": guard.changing}
+    routes = [Route(path, doors[method](run), methods=[method]) for method, path, run in table]
+    plan = guard.reading(pages.plan_offsets)  # it changes nothing
+    routes.insert(0, Route("/groups/{name:path}/plan", plan, methods=["POST"]))
     routes.append(Route("/static/{name}", asset))
 
     @asynccontextmanager

@@ -10,6 +10,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import add_connection_arguments
 
 if TYPE_CHECKING:
+    from moldau.console.access import Access
     from moldau.link.http_protection import HttpProtection
     from moldau.runtime import Runtime
 
@@ -30,6 +31,12 @@ class ConsoleCommand:
             metavar="HOST:PORT",
             help=f"where the pages are served; default: {LISTEN}",
         )
+        parser.add_argument(
+            "--admin",
+            action="store_true",
+            help="let visitors change the cluster; each change gives a line on standard error; "
+            "default: the pages are read-only",
+        )
         add_http_config(parser)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -40,9 +47,10 @@ class ConsoleCommand:
         host, port = parse_address(arguments.listen)
         settings = client_settings(arguments, context)
         if host not in LOCAL and arguments.http_config is None:
+            does = "change the cluster" if arguments.admin else "read its messages"
             context.err.write(
-                f"moldau: the console has no login: {host}:{port} lets every visitor change the "
-                "cluster; --http-config protects it\n"
+                f"moldau: the console has no login: {host}:{port} lets every visitor {does}; "
+                "--http-config protects it\n"
             )
 
         async def main(runtime: Runtime) -> None:
@@ -51,7 +59,9 @@ class ConsoleCommand:
 
             path = arguments.http_config
             by = HttpProtection() if path is None else load_protection(path, runtime.clock)
-            await until_signal(_serve(runtime, dict(settings), ((host, port), by), context))
+            access = _access(runtime, arguments.admin, context)
+            place = (host, port), by, access
+            await until_signal(_serve(runtime, dict(settings), place, context))
 
         run(main, node="console")
         return Exit.DONE
@@ -67,10 +77,18 @@ def add_http_config(parser: ArgumentParser) -> None:
     )
 
 
+def _access(runtime: Runtime, is_admin: bool, context: Context) -> Access:
+    from moldau.console.access import Access
+    from moldau.logging import Loggers
+
+    loggers = Loggers(runtime.clock, context.err.write)
+    return Access(is_admin, audit=loggers.get("moldau.console.audit"))
+
+
 async def _serve(
     runtime: Runtime,
     settings: dict[str, str],
-    place: tuple[tuple[str, int], HttpProtection],
+    place: tuple[tuple[str, int], HttpProtection, Access],
     context: Context,
 ) -> None:
     from moldau.console.server import served

@@ -8,12 +8,14 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from starlette.requests import Request
-from starlette.responses import RedirectResponse, Response, StreamingResponse
+from starlette.responses import Response, StreamingResponse
 
 from moldau.client import Admin, NewTopic
 from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
 from moldau.client.admin.progress import GroupProgress
 from moldau.client.consumer.offsets import EARLIEST, LATEST
+from moldau.client.group.descriptions import SHARE_TYPE
+from moldau.console.changes import see, store_offsets
 from moldau.console.connection import Connection
 from moldau.console.messages import FROMS, Wanted, read, tail
 from moldau.console.offsets import WAYS, Ends, Move, planned
@@ -23,13 +25,6 @@ from moldau.console.texts import indented, moment
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.runtime import Clock
-
-_SEE_OTHER: Final = 303
-
-
-def see(path: str) -> Response:
-    """Send the browser to a page after a change."""
-    return RedirectResponse(path, _SEE_OTHER)
 
 
 def topic_path(name: str, part: str = "") -> str:
@@ -218,7 +213,7 @@ class Pages:
             each for each in await admin.list_groups() if text.lower() in each.group_id.lower()
         ]
         part = paged(listed, request.query_params.get("page"))
-        readers = [each.group_id for each in part.rows if each.type in ("", "classic", "consumer")]
+        readers = [each.group_id for each in part.rows if each.type in READ]
         progress = await admin.groups_progress(readers) if readers else {}
         lags = {
             name: each.lag for name, each in progress.items() if isinstance(each, GroupProgress)
@@ -255,7 +250,7 @@ class Pages:
         if not offsets:
             raise BadForm("there is nothing to change")
         group = progress.group.group_id
-        await (await self._connection.admin()).alter_group_offsets(group, offsets)
+        await store_offsets(self._connection, progress, offsets)
         return see(f"/groups/{quote(group, safe='')}")
 
     async def _moves(self, progress: GroupProgress, form: dict[str, str]) -> list[Move]:
@@ -292,6 +287,8 @@ def _offset(found: Any, where: TopicPartition) -> int | None:
     return offset
 
 
+READ: Final = frozenset(("", "classic", "consumer", SHARE_TYPE))
+"""The kinds of groups whose offsets are known."""
 MISSING: Final = frozenset(
     (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_ID)
 )

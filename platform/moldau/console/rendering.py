@@ -34,7 +34,7 @@ class BadForm(Exception):
 class Renderer:
     """Makes pages from the templates of this package."""
 
-    def __init__(self, title: str) -> None:
+    def __init__(self, title: str, is_admin: bool = False) -> None:
         self._environment = Environment(
             loader=PackageLoader("moldau.console"),
             autoescape=True,
@@ -44,7 +44,7 @@ class Renderer:
         )
         for each in (texts.size, texts.number, texts.moment, texts.indented):
             self._environment.filters[each.__name__] = each
-        self._environment.globals["cluster"] = title
+        self._environment.globals.update(cluster=title, is_admin=is_admin)
 
     def page(self, request: Request, name: str, status: int = 200, **values: Any) -> Response:
         """Return a page."""
@@ -69,7 +69,9 @@ async def form_of(request: Request) -> dict[str, str]:
         fields = parse_qs(body.decode("utf-8"), keep_blank_values=True, strict_parsing=False)
     except (UnicodeDecodeError, ValueError) as error:
         raise BadForm("the form is not UTF-8 text") from error
-    return {name: values[-1] for name, values in fields.items()}
+    form = {name: values[-1] for name, values in fields.items()}
+    request.state.form = form
+    return form
 
 
 def check_origin(request: Request) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from moldau.console.access import Access
 from moldau.console.application import make_application
 from moldau.console.command import LOCAL
 from moldau.console.connection import Connection
@@ -22,9 +24,11 @@ async def served(
     settings: Mapping[str, str],
     listen: tuple[str, int],
     protection: HttpProtection | None = None,
+    access: Access | None = None,
 ) -> AsyncIterator[str]:
     """Serve the console of a cluster, and yield its address. Raise CannotListen.
 
+    Without `access`, visitors may change the cluster, and there is no audit log.
     On a local address, only a browser that calls it by a local name is served.
     """
     connection = Connection(settings, runtime.clock)
@@ -33,7 +37,9 @@ async def served(
         host, port = server.bind(*listen)
         hosts = LOCAL if listen[0] in LOCAL else None
         by = HttpProtection() if protection is None else protection
-        application = by.guard(make_application(connection, runtime.clock, hosts))
+        allowed = Access(is_admin=True) if access is None else access
+        allowed = replace(allowed, asks_login=by.asks_login)
+        application = by.guard(make_application(connection, runtime.clock, hosts, allowed))
         await server.start(application, by.context)
         yield f"{by.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:

@@ -1,0 +1,179 @@
+"""The console in a real browser: every page by look, by keyboard and by a reader's rules."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import pytest
+
+from moldau.client import Admin, Consumer, NewTopic, Producer
+from moldau.testing import EmbeddedBroker
+from tests.console.screen import Screen, chromium, screen
+
+if TYPE_CHECKING:
+    from playwright.async_api import Page
+
+pytestmark = [pytest.mark.real, pytest.mark.deep]
+
+EXACT: Final = "12345678901234567890"
+PAGES: Final = (
+    "/",
+    "/topics",
+    "/topics/orders",
+    "/topics/orders/messages",
+    "/topics/orders/settings",
+    "/groups",
+    "/groups/billing",
+    "/topics/none",
+)
+LOOKS: Final[dict[str, dict[str, Any]]] = {
+    "light": {"color_scheme": "light"},
+    "dark": {"color_scheme": "dark"},
+    "phone": {"viewport": {"width": 375, "height": 812}},
+}
+WIDER: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
+SHOTS: Final = os.environ.get("MOLDAU_SCREENSHOTS")
+"""A folder for pictures of every page, to look at."""
+
+
+class Shown:
+    """The screen, and the event loop on which it and the broker live."""
+
+    def __init__(self, runner: asyncio.Runner) -> None:
+        self.runner = runner
+        self.screen: Screen
+        self.servers = ""
+
+
+@pytest.fixture(scope="module")
+def shown() -> Iterator[Shown]:
+    chromium()
+    with asyncio.Runner() as runner:
+        at = Shown(runner)
+        life = _life(at)
+        runner.run(anext(life))
+        yield at
+        runner.run(life.aclose())
+
+
+async def _life(at: Shown) -> Any:
+    async with EmbeddedBroker() as broker:
+        at.servers = broker.bootstrap_servers
+        await _used(at.servers)
+        async with screen(at.servers) as at.screen:
+            yield
+
+
+async def _used(servers: str) -> None:
+    async with Admin(bootstrap_servers=servers) as admin:
+        await admin.create_topic(NewTopic("orders", 2))
+    async with Producer(bootstrap_servers=servers) as producer:
+        for number in range(5):
+            value = f'{{"id": {number}, "cents": {EXACT}, "city": "Praha"}}'.encode()
+            await producer.send_and_wait("orders", value, key=b"k", partition=1)
+    async with Consumer(
+        bootstrap_servers=servers, group_id="billing", enable_auto_commit=False
+    ) as consumer:
+        consumer.assign([("orders", 1)])
+        await consumer.commit({("orders", 1): 2})
+
+
+async def _shot(page: Page, look: str) -> None:
+    if SHOTS is not None:
+        name = page.url.split("/", 3)[3].replace("/", "-") or "cluster"
+        await page.screenshot(path=Path(SHOTS) / f"{name}.{look}.png", full_page=True)
+
+
+@pytest.mark.parametrize("look", LOOKS)
+def test_every_page_is_without_findings_of_axe(shown: Shown, look: str) -> None:
+    axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe is missing")
+
+    async def run() -> None:
+        async with shown.screen.page(**LOOKS[look]) as page:
+            for path in PAGES[:-1]:
+                await page.goto(path)
+                await page.evaluate(
+                    "document.querySelectorAll('details').forEach(d => d.open = true)"
+                )
+                await _shot(page, look)
+                found = (await axe.Axe().run(page)).response["violations"]
+                assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], path
+                assert await page.evaluate(WIDER) <= 0, f"{path} is wider than the screen"
+
+    shown.runner.run(run())
+
+
+def test_topics_are_searched_while_one_types_and_with_the_keyboard_alone(shown: Shown) -> None:
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            await page.goto("/topics")
+            await page.keyboard.press("Tab")
+            await page.keyboard.press("Enter")
+            assert page.url.endswith("#main"), "the first key leads past the menu"
+            await page.get_by_label("Name contains").focus()
+            await page.keyboard.type("nothing")
+            await page.get_by_text("No topic has this in its name").wait_for()
+            for _ in "nothing":
+                await page.keyboard.press("Backspace")
+            await page.get_by_role("link", name="orders").wait_for()
+            await page.get_by_role("link", name="orders").press("Enter")
+            await page.wait_for_url("**/topics/orders/messages")
+
+    shown.runner.run(run())
+
+
+def test_a_topic_is_made_and_deleted_with_its_name_typed(shown: Shown) -> None:
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            await page.goto("/topics")
+            await page.get_by_text("New topic").click()
+            await page.get_by_label("Name", exact=True).fill("passing")
+            await page.get_by_role("button", name="Create").click()
+            await page.wait_for_url("**/topics/passing")
+            await page.get_by_text("Delete this topic").click()
+            await page.get_by_label("Type its name").fill("passing")
+            await page.get_by_role("button", name="Delete it for ever").click()
+            await page.wait_for_url("**/topics")
+            await page.get_by_role("link", name="orders").wait_for()
+            assert await page.get_by_text("passing").count() == 0
+
+    shown.runner.run(run())
+
+
+def test_offsets_are_changed_after_a_preview(shown: Shown) -> None:
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            await page.goto("/groups/billing")
+            await page.get_by_role("button", name="Preview").click()
+            await page.get_by_text("reads 2 again").wait_for()
+            await _shot(page, "plan")
+            found = (await axe.Axe().run(page)).response["violations"]
+            assert [each["id"] for each in found] == []
+            await page.get_by_role("button", name="Change these offsets").click()
+            await page.wait_for_url("**/groups/billing")
+            await page.get_by_role("cell", name="0", exact=True).first.wait_for()
+
+    axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe is missing")
+    shown.runner.run(run())
+
+
+def test_a_followed_topic_shows_new_records_and_every_digit(shown: Shown) -> None:
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            await page.goto("/topics/orders/messages")
+            async with page.expect_response("**/tail*"):
+                await page.get_by_role("button", name="Follow").click()
+            async with Producer(bootstrap_servers=shown.servers) as producer:
+                text = page.locator("tr.fresh").get_by_text("<b>new</b>")
+                while not await text.count():  # the first ones may come before it follows
+                    value = f'{{"n": {EXACT}, "t": "<b>new</b>"}}'.encode()
+                    await producer.send_and_wait("orders", value, partition=0)
+            assert EXACT in await page.locator("tr.fresh").first.inner_text()
+            await page.get_by_role("button", name="Stop").click()
+            await page.get_by_role("button", name="Follow").wait_for()
+
+    shown.runner.run(run())
