@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import add_connection_arguments
+from moldau.cli.commands.registry_place import URL, VARIABLE
 
 if TYPE_CHECKING:
     from moldau.console.access import Access
@@ -37,6 +38,12 @@ class ConsoleCommand:
             help="let visitors change the cluster; each change gives a line on standard error; "
             "default: the pages are read-only",
         )
+        parser.add_argument(
+            "--registry",
+            metavar="URL",
+            help="the Schema Registry that records are decoded by; else $MOLDAU_REGISTRY, else "
+            "the profile's, else none",
+        )
         add_http_config(parser)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -46,6 +53,8 @@ class ConsoleCommand:
         check_installed()
         host, port = parse_address(arguments.listen)
         settings = client_settings(arguments, context)
+        registry = _registry_of(arguments.registry, context)
+        shown = {**settings, **({} if registry is None else {URL: registry})}
         if host not in LOCAL and arguments.http_config is None:
             does = "change the cluster" if arguments.admin else "read its messages"
             context.err.write(
@@ -61,7 +70,7 @@ class ConsoleCommand:
             by = HttpProtection() if path is None else load_protection(path, runtime.clock)
             access = _access(runtime, arguments.admin, context)
             place = (host, port), by, access
-            await until_signal(_serve(runtime, dict(settings), place, context))
+            await until_signal(_serve(runtime, shown, place, context))
 
         run(main, node="console")
         return Exit.DONE
@@ -75,6 +84,13 @@ def add_http_config(parser: ArgumentParser) -> None:
         help="settings that protect the pages: TLS, client certificates, passwords, bearer tokens "
         "(docs/security.md)",
     )
+
+
+def _registry_of(given: str | None, context: Context) -> str | None:
+    """Return the registry's address, of the option, the environment, or the profile."""
+    if given is None and context.profile_name is None:
+        given = context.environment.get(VARIABLE) or None
+    return context.profile.profile.registry if given is None else given
 
 
 def _access(runtime: Runtime, is_admin: bool, context: Context) -> Access:

@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from moldau.client import Admin, Consumer, Producer
+from moldau.console.decoding import Decoder
 from moldau.link.metadata import Topic
 from moldau.runtime import Clock
 
@@ -23,10 +24,14 @@ _READER: Final = {
 class Connection:
     """Opens the admin client at its first use, and again after it could not be opened."""
 
-    def __init__(self, settings: Mapping[str, str], clock: Clock) -> None:
+    def __init__(
+        self, settings: Mapping[str, str], clock: Clock, registry: str | None = None
+    ) -> None:
+        """`registry` is the address of a Schema Registry, by which records are decoded."""
         self.bootstrap = settings.get("bootstrap.servers", "")
         self._settings = {**_TIMEOUTS, **settings}
         self._clock = clock
+        self.decoder = None if registry is None else Decoder(registry)
         self._admin: Admin | None = None
         self._topics: tuple[float, list[Topic]] | None = None
 
@@ -73,6 +78,8 @@ class Connection:
             yield producer
 
     async def aclose(self) -> None:
-        """Close the admin client."""
+        """Close the clients."""
         if self._admin is not None:
             await self._admin.aclose()
+        if self.decoder is not None:
+            await self.decoder.aclose()

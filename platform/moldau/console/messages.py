@@ -11,7 +11,9 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from moldau.client import Consumer
+from moldau.client.serdes.contract import Place
 from moldau.console.connection import Connection
+from moldau.console.decoding import Decoder
 from moldau.console.rendering import BadForm
 from moldau.console.texts import text_of
 from moldau.link.metadata import TopicPartition
@@ -76,6 +78,20 @@ class Found:
     """Whether reading stopped at the limit before the end of the part."""
 
 
+class Texts:
+    """Makes texts of the keys and values of one page."""
+
+    def __init__(self, decoder: Decoder | None) -> None:
+        self._decoder = decoder
+        self._failed: dict[bytes, str] = {}
+
+    async def text(self, data: bytes | None, place: Place) -> str:
+        """Return a key or a value as text, decoded if there is a registry."""
+        if self._decoder is None:
+            return text_of(data)
+        return await self._decoder.text(data, place, self._failed)
+
+
 async def read(
     connection: Connection, clock: Clock, topic: str, indexes: Iterable[int], wanted: Wanted
 ) -> Found:
@@ -86,7 +102,8 @@ async def read(
         ends = await consumer.end_offsets(places)
         begins = await consumer.beginning_offsets(places)
         await _seek(consumer, wanted, begins, ends)
-        found = await _scan(consumer, clock, wanted, ends)
+        decode = Texts(connection.decoder)
+        found = await _scan(consumer, clock, wanted, ends, decode)
     is_newest = wanted.start == "newest"
     found.messages.sort(key=lambda each: (each.timestamp_ms, each.offset), reverse=is_newest)
     del found.messages[SHOWN:]
@@ -130,6 +147,7 @@ async def _scan(
     clock: Clock,
     wanted: Wanted,
     ends: Mapping[TopicPartition, int],
+    decode: Texts,
 ) -> Found:
     found, until = Found(), clock.monotonic() + SCAN_S
     while True:
@@ -142,7 +160,7 @@ async def _scan(
         if found.scanned >= SCANNED_MAX or clock.monotonic() > until:
             found.is_cut = True
             return found
-        for message in await _polled(consumer, _POLL_S, left):
+        for message in await _polled(consumer, decode, left):
             found.scanned += 1
             end = ends[TopicPartition(left[0].topic, message.partition)]
             if message.offset < end and wanted.matches(message):
@@ -159,16 +177,17 @@ async def tail(
         for place, end in (await consumer.end_offsets(places)).items():
             consumer.seek(place, end)
         yield []
+        decode = Texts(connection.decoder)
         while True:
-            came = await _polled(consumer, _POLL_S, None)
+            came = await _polled(consumer, decode, None)
             yield [each for each in came if wanted.matches(each)]
 
 
 async def _polled(
-    consumer: Consumer[bytes, bytes], seconds: float, places: list[TopicPartition] | None
+    consumer: Consumer[bytes, bytes], decode: Texts, places: list[TopicPartition] | None
 ) -> list[Message]:
     found = []
-    for part in await consumer.poll(seconds, max_records=500, partitions=places):
+    for part in await consumer.poll(_POLL_S, max_records=500, partitions=places):
         for each in part.records:
             key, value = each.key, each.value
             found.append(
@@ -176,8 +195,8 @@ async def _polled(
                     partition=part.partition,
                     offset=each.offset,
                     timestamp_ms=each.timestamp,
-                    key=text_of(key),
-                    value=text_of(value),
+                    key=await decode.text(key, Place(part.topic, True, each.headers)),
+                    value=await decode.text(value, Place(part.topic, False, each.headers)),
                     headers=tuple((name, text_of(data)) for name, data in each.headers),
                     size_bytes=len(key or b"") + len(value or b""),
                 )

@@ -11,6 +11,7 @@ from moldau.console.access import Access
 from moldau.console.application import make_application
 from moldau.console.command import LOCAL
 from moldau.console.connection import Connection
+from moldau.console.decoding import URL
 from moldau.link.http_protection import HttpProtection
 from moldau.runtime.http_server import HttpServer
 
@@ -28,10 +29,12 @@ async def served(
 ) -> AsyncIterator[str]:
     """Serve the console of a cluster, and yield its address. Raise CannotListen.
 
+    The setting `schema.registry.url` names the registry by which records are decoded.
     Without `access`, visitors may change the cluster, and there is no audit log.
     On a local address, only a browser that calls it by a local name is served.
     """
-    connection = Connection(settings, runtime.clock)
+    given = dict(settings)
+    connection = Connection(given, runtime.clock, given.pop(URL, None))
     server = HttpServer(runtime, "the console", "choose another address")
     try:
         host, port = server.bind(*listen)

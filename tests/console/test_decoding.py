@@ -1,0 +1,91 @@
+"""Messages that were written with a schema: shown as JSON, found by their text, or as bytes."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+
+import httpx
+import pytest
+
+from moldau.client import Producer
+from moldau.client.serdes.registry.client import SchemaRegistry
+from moldau.client.serdes.registry.schemas import Schema
+from moldau.client.serdes.wire import frame
+from moldau.console.server import served
+from moldau.runtime.real import RealRuntime
+from moldau.testing import SyncEmbeddedBroker
+from tests.registry.test_instances import process
+
+pytestmark = pytest.mark.real
+
+BIG = 9007199254740993
+SCHEMAS = {
+    "avro": Schema(
+        json.dumps(
+            {
+                "type": "record",
+                "name": "User",
+                "fields": [{"name": "name", "type": "string"}, {"name": "n", "type": "long"}],
+            }
+        )
+    ),
+    "json-schema": Schema('{"type": "object"}', "JSON"),
+    "protobuf": Schema(
+        'syntax = "proto3"; message User { string name = 1; int64 n = 2; }', "PROTOBUF"
+    ),
+}
+
+
+async def _produced(servers: str, url: str) -> None:
+    async with SchemaRegistry(url) as registry:
+        ids = {
+            kind: await registry.register(f"{kind}-value", schema)
+            for kind, schema in SCHEMAS.items()
+        }
+    for kind in ("avro", "json-schema"):
+        settings = {
+            "bootstrap.servers": servers, "schema.registry.url": url, "value.serializer": kind,
+            "auto.register.schemas": "false", "use.latest.version": "true",
+        }  # fmt: skip
+        async with Producer(settings) as producer:
+            await producer.send_and_wait(kind, {"name": "Ada", "n": BIG})
+    async with Producer(bootstrap_servers=servers) as producer:
+        message = b"\n\x03Ada\x10\x81\x80\x80\x80\x80\x80\x80\x10"
+        await producer.send_and_wait("protobuf", frame(ids["protobuf"]) + b"\0" + message)
+        await producer.send_and_wait("other", b"\0\0\0\x27\x0fpayload")
+        await producer.send_and_wait("other", b"plain text")
+
+
+async def _page(servers: str, url: str, path: str) -> str:
+    settings = {"bootstrap.servers": servers, "schema.registry.url": url}
+    async with (
+        RealRuntime("console") as runtime,
+        served(runtime, settings, ("127.0.0.1", 0)) as address,
+        httpx.AsyncClient(base_url=address, timeout=120) as client,
+    ):
+        page = await client.get(path)
+        assert page.status_code == 200, page.text
+        return page.text
+
+
+def test_records_of_every_format_are_decoded(moldau_broker: SyncEmbeddedBroker) -> None:
+    servers = moldau_broker.bootstrap_servers
+
+    async def run(url: str) -> None:
+        await _produced(servers, url)
+        for kind in SCHEMAS:
+            text = await _page(servers, url, f"/topics/{kind}/messages?text=Ada")
+            assert "&#34;name&#34;: &#34;Ada&#34;" in text, kind
+            assert str(BIG) in text, kind
+            assert "not decoded" not in text, kind
+        other = await _page(servers, url, "/topics/other/messages")
+        assert "not decoded" in other
+        assert "9999" in other, "the id that the registry does not have"
+        assert "payload" in other
+        assert "plain text" in other
+
+    with process(servers) as (_, url):
+        asyncio.run(run(url))
+    down = asyncio.run(_page(servers, url, "/topics/avro/messages"))
+    assert "not decoded" in down
