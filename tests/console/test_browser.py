@@ -35,6 +35,7 @@ LOOKS: Final[dict[str, dict[str, Any]]] = {
     "dark": {"color_scheme": "dark"},
     "phone": {"viewport": {"width": 375, "height": 812}},
 }
+PATIENCE_S: Final = 120.0
 WIDER: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
 SHOTS: Final = os.environ.get("MOLDAU_SCREENSHOTS")
 """A folder for pictures of every page, to look at."""
@@ -169,9 +170,10 @@ def test_a_followed_topic_shows_new_records_and_every_digit(shown: Shown) -> Non
                 await page.get_by_role("button", name="Follow").click()
             async with Producer(bootstrap_servers=shown.servers) as producer:
                 text = page.locator("tr.fresh").get_by_text("<b>new</b>")
-                while not await text.count():  # the first ones may come before it follows
-                    value = f'{{"n": {EXACT}, "t": "<b>new</b>"}}'.encode()
-                    await producer.send_and_wait("orders", value, partition=0)
+                async with asyncio.timeout(PATIENCE_S):
+                    while not await text.count():  # the first ones may come before it follows
+                        value = f'{{"n": {EXACT}, "t": "<b>new</b>"}}'.encode()
+                        await producer.send_and_wait("orders", value, partition=0)
             assert EXACT in await page.locator("tr.fresh").first.inner_text()
             await page.get_by_role("button", name="Stop").click()
             await page.get_by_role("button", name="Follow").wait_for()
