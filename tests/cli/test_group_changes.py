@@ -14,7 +14,15 @@ import pytest
 from moldau.cli.command import Context, UsageError
 from moldau.cli.commands import group_move, group_reset
 from moldau.cli.commands.group_move import Transfer
-from moldau.cli.commands.group_plan import OffsetChange, Outcome, exit_code, tell_plan
+from moldau.cli.commands.group_plan import (
+    ConsumerGroups,
+    OffsetChange,
+    Outcome,
+    carry_out,
+    exit_code,
+    follow,
+    tell_plan,
+)
 from moldau.client import (
     Admin,
     FoundOffset,
@@ -137,7 +145,7 @@ def test_a_group_that_cannot_be_reset_costs_the_others_nothing() -> None:
         OffsetChange("busy", A, 1, 4, 9),
         OffsetChange("fresh", A, None, 4, 9),
     ]
-    outcome = asyncio.run(group_reset.carry_out(cast(Admin, groups), steps))
+    outcome = asyncio.run(carry_out(cast(Admin, groups), ConsumerGroups(), steps))
     assert outcome.problems == [
         "not changed: UNKNOWN_MEMBER_ID: the group has members (group='busy')"
     ]
@@ -161,7 +169,7 @@ class HalfGone(Groups):
 def test_a_group_that_was_changed_in_part_says_which_part() -> None:
     groups = HalfGone({"old": {A: at(1), B: at(2)}})
     steps = [OffsetChange("old", A, 1, 4, 9), OffsetChange("old", B, 2, 5, 9)]
-    outcome = asyncio.run(group_reset.carry_out(cast(Admin, groups), steps))
+    outcome = asyncio.run(carry_out(cast(Admin, groups), ConsumerGroups(), steps))
     out, err = io.StringIO(), io.StringIO()
     arguments = Namespace(json=True, execute=True)
     tell_plan(arguments, Context(out, err, {}, lambda: Plugins([])), steps, outcome)
@@ -194,7 +202,7 @@ def test_a_group_that_has_members_costs_the_others_nothing(execute: bool) -> Non
         OffsetChange("lost", A, 1, 4, 9),
         OffsetChange("lost", B, 9, None, None, "it has no leader", is_obstacle=True),
     ]
-    followed = group_reset.follow(cast(Admin, groups), steps, {"odl": "WHO"}, execute=execute)
+    followed = follow(cast(Admin, groups), ConsumerGroups(), steps, {"odl": "WHO"}, execute=execute)
     outcome = asyncio.run(followed)
     assert groups.stored == {
         "old": {A: OffsetAndMetadata(4) if execute else at(1)},
@@ -239,7 +247,9 @@ def test_two_topics_do_not_become_one(names: dict[str, str]) -> None:
 def test_a_group_that_has_committed_nothing_costs_the_others_nothing() -> None:
     groups = cast(Admin, Logs({"old": {A: at(4)}, "last": {B: at(5)}}))
     wanted = group_reset.Wanted({}, group_reset.to_earliest)
-    planned = group_reset.plan_groups(groups, ["old", "odl", "last"], wanted, None)
+    planned = group_reset.plan_groups(
+        groups, ConsumerGroups(), ["old", "odl", "last"], wanted, None
+    )
     steps, failures = asyncio.run(planned)
     assert steps == [OffsetChange("old", A, 4, 0, 9), OffsetChange("last", B, 5, 0, 9)]
     assert failures == {"odl": "group odl has committed nothing: name a --topic"}
