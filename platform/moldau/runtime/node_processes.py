@@ -72,9 +72,11 @@ class NodeProcess:
         """Return the next line of its output; None if there was none in time, or it has ended."""
         assert self._process.stdout is not None
         descriptor = self._process.stdout.fileno()
+        poll = select.poll()  # select.select knows no descriptor above 1023
+        poll.register(descriptor, select.POLLIN)
         until = time.monotonic() + timeout_s
         while b"\n" not in self._pending:
-            ready, _, _ = select.select([descriptor], [], [], max(0.0, until - time.monotonic()))
+            ready = poll.poll(max(0.0, until - time.monotonic()) * 1000)
             if not ready:
                 return None
             read = os.read(descriptor, _READ_BYTES)

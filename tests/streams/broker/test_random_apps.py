@@ -20,6 +20,7 @@ from moldau.testing import SyncEmbeddedBroker
 from tests.streams.broker.apps import Broker, RunningApp, clients
 from tests.streams.broker.random_apps import Node, RandomApp, drawn_inputs
 
+PARTS: Final = 4
 SEEDS: Final = int(os.environ.get("MOLDAU_RANDOM_APPS", "100"))
 FIRST: Final = int(os.environ.get("MOLDAU_RANDOM_FIRST", "0"))
 AT_ONCE: Final = 6
@@ -130,9 +131,11 @@ def test_some_apps_on_a_broker_come_to_what_the_model_says(
 
 
 @pytest.mark.deep
+@pytest.mark.parametrize("part", range(PARTS))
 def test_apps_on_a_broker_come_to_what_the_model_says(
-    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path, part: int
 ) -> None:
-    seeds = range(FIRST, FIRST + SEEDS)
+    """In parts, which run beside each other."""
+    seeds = range(FIRST + part, FIRST + SEEDS, PARTS)
 
     assert failures(moldau_broker.bootstrap_servers, seeds, tmp_path) == {}
