@@ -59,9 +59,10 @@ from moldau.records import K, V
 from moldau.runtime import Runtime
 
 _CLOSE_S: Final = 30.0
-_HOLDS_MAX: Final = 2000
-"""How many messages a consumer holds at most, unless max.poll.records is given. With one poll it
-would wait for the broker between any two."""
+_HOLDS_MAX: Final = {"record_limit": 2000, "batch_optimized": 1000}
+"""How many messages a consumer holds at most by its share_acquire_mode, unless max.poll.records is
+given. With one poll it would wait for the broker between any two. Whole batches come beside what is
+asked for; with as many as a partition has locks, none would be free for the next fetch."""
 _ATTEMPTS: Final = 5
 """Kafka's default of share.delivery.count.limit."""
 
@@ -188,7 +189,9 @@ class ShareConsumer(Generic[K, V]):
     def _holds_max(self) -> int:
         row = consumer_rows.max_poll_records
         is_given = row.name in self._given.settings
-        return int(self.settings[row]) if is_given else _HOLDS_MAX
+        if is_given:
+            return int(self.settings[row])
+        return _HOLDS_MAX[self.settings[own_rows.share_acquire_mode]]
 
     async def aclose(self, timeout_s: float = _CLOSE_S) -> None:
         """Send what was acknowledged, give back everything else, leave the group and close the
