@@ -6,10 +6,16 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from dataclasses import replace
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
+from moldau.cli.command import Context
+from moldau.cli.commands.registry_place import registry_place
+from moldau.cli.profiles import Profile, Profiles, path_of, save
+from moldau.plugins import Plugins
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
 
@@ -84,6 +90,26 @@ def test_passwords_of_the_profile_in_use_go_to_its_cluster_alone(shell: Shell, b
     shell.environment["MOLDAU_BOOTSTRAP"] = broker
     shell.good("topic", "list")
     assert shell("--profile", "prod", "-b", broker, "topic", "list").code == 1
+
+
+def test_the_registry_of_the_profile_in_use_is_for_its_cluster_alone(tmp_path: Path) -> None:
+    environment = {"HOME": str(tmp_path)}
+    path = path_of(environment)
+    assert path is not None
+    kept = Profile({"bootstrap.servers": CLOSED}, registry="http://reg:1")
+    save(path, Profiles("prod", {"prod": kept}))
+    in_use = Context(StringIO(), StringIO(), environment, lambda: Plugins([]))
+    asked_for = replace(in_use, profile_name="prod")
+
+    def url(context: Context, *clusters: str, given: str | None = None) -> str | None:
+        place = registry_place(given, context, *clusters)
+        return None if place is None else place.url
+
+    assert url(in_use) == url(asked_for) == url(asked_for, "other:9092") == "http://reg:1"
+    assert url(in_use, "other:9092") is None
+    assert url(in_use, given="http://mine:1") == "http://mine:1"
+    environment["MOLDAU_REGISTRY"] = "http://env:1"
+    assert (url(in_use), url(asked_for)) == ("http://env:1", "http://reg:1")
 
 
 @pytest.mark.parametrize(

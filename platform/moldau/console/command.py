@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import add_connection_arguments
-from moldau.cli.commands.registry_place import URL, VARIABLE
+from moldau.cli.commands.registry_place import URL, VARIABLE, registry_place
 
 if TYPE_CHECKING:
     from moldau.console.access import Access
@@ -41,7 +41,7 @@ class ConsoleCommand:
         parser.add_argument(
             "--registry",
             metavar="URL",
-            help="the Schema Registry that records are decoded by; else $MOLDAU_REGISTRY, else "
+            help=f"the Schema Registry that records are decoded by; else ${VARIABLE}, else "
             "the profile's, else none",
         )
         add_http_config(parser)
@@ -53,8 +53,9 @@ class ConsoleCommand:
         check_installed()
         host, port = parse_address(arguments.listen)
         settings = client_settings(arguments, context)
-        registry = _registry_of(arguments.registry, context)
-        shown = {**settings, **({} if registry is None else {URL: registry})}
+        clusters = (arguments.bootstrap, arguments.command_config)
+        registry = registry_place(arguments.registry, context, *clusters)
+        shown = {**settings, **({} if registry is None else {URL: registry.url})}
         if host not in LOCAL and arguments.http_config is None:
             does = "change the cluster" if arguments.admin else "read its messages"
             context.err.write(
@@ -84,13 +85,6 @@ def add_http_config(parser: ArgumentParser) -> None:
         help="settings that protect the pages: TLS, client certificates, passwords, bearer tokens "
         "(docs/security.md)",
     )
-
-
-def _registry_of(given: str | None, context: Context) -> str | None:
-    """Return the registry's address, of the option, the environment, or the profile."""
-    if given is None and context.profile_name is None:
-        given = context.environment.get(VARIABLE) or None
-    return context.profile.profile.registry if given is None else given
 
 
 def _access(runtime: Runtime, is_admin: bool, context: Context) -> Access:

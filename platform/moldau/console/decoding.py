@@ -7,9 +7,10 @@ does not answer is asked once for each schema while a page is made.
 from __future__ import annotations
 
 from inspect import isawaitable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from moldau.cli.commands.consume_format import text as text_of_value
+from moldau.cli.commands.registry_place import URL
 from moldau.client.serdes.contract import Place
 from moldau.client.serdes.wire import ID_SIZE, header_of, unframe
 from moldau.console.texts import text_of
@@ -18,8 +19,6 @@ from moldau.errors import MoldauError
 if TYPE_CHECKING:
     from moldau.client.serdes.framed import SchemaDeserializer
     from moldau.client.serdes.registry.client import SchemaRegistry
-
-URL: Final = "schema.registry.url"
 
 
 class Decoder:

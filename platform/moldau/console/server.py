@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from moldau.cli.commands.registry_place import URL
 from moldau.console.access import Access
 from moldau.console.application import make_application
 from moldau.console.command import LOCAL
 from moldau.console.connection import Connection
-from moldau.console.decoding import URL
 from moldau.link.http_protection import HttpProtection
 from moldau.runtime.http_server import HttpServer
 

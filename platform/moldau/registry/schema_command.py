@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.commands.registry_place import DEFAULT, URL, VARIABLE
 from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
@@ -23,9 +24,6 @@ if TYPE_CHECKING:
     from moldau.client.serdes.registry.schemas import RegisteredSchema, Schema
     from moldau.client.sync import SchemaRegistry
 
-VARIABLE: Final = "MOLDAU_REGISTRY"
-DEFAULT: Final = "http://localhost:8081"
-_URL: Final = "schema.registry.url"
 _SOURCE: Final = "a file (- for standard input), or a Python class as MODULE:CLASS"
 _HEADER: Final = ("subject", "version", "id", "type")
 
@@ -115,25 +113,25 @@ def _add_delete(parser: ArgumentParser) -> None:
 def _registry(arguments: Namespace, context: Context) -> Iterator[SchemaRegistry]:
     from moldau.client.sync import SchemaRegistry
 
-    settings: dict[str, object] = {_URL: DEFAULT}
+    settings: dict[str, object] = {URL: DEFAULT}
     variable = context.environment.get(VARIABLE) if context.profile_name is None else None
     if context.is_profile_asked_for or not (
         arguments.registry or arguments.command_config or variable
     ):
         settings |= _of_profile(context.profile.profile)
     if variable is not None:
-        settings[_URL] = variable
+        settings[URL] = variable
     if arguments.command_config is not None:
         settings |= _of_file(arguments.command_config)
     if arguments.registry:
-        settings[_URL] = arguments.registry
+        settings[URL] = arguments.registry
     with SchemaRegistry(settings) as registry:
         yield registry
 
 
 def _of_profile(profile: Profile) -> dict[str, str]:
     """Return the registry's settings of a profile, with the URL of its own option if it has one."""
-    url = {} if profile.registry is None else {_URL: profile.registry}
+    url = {} if profile.registry is None else {URL: profile.registry}
     return {**_of_registry(profile.settings), **url}
 
 

@@ -16,6 +16,7 @@ from moldau.cli.names import typed_name, typed_value
 from moldau.cli.output import write_lines
 
 if TYPE_CHECKING:
+    from moldau.cli.profiles import Profile
     from moldau.client.admin.admin import Admin
     from moldau.config import Source
     from moldau.errors.codes import KafkaError
@@ -124,14 +125,21 @@ def client_settings(
     return settings
 
 
-def profile_settings(context: Context, *named: str | None) -> dict[str, str]:
-    """Return the client settings of the profile. One that is merely in use does not count where
-    something else names a cluster, as `named` or the environment: its passwords are for its own."""
+def profile_beside(context: Context, *named: str | None) -> Profile:
+    """Return the profile. One that is merely in use is empty where something else names a cluster,
+    as `named` or the environment: its passwords are for its own."""
+    from moldau.cli.profiles import NONE
+
     environment = context.environment
     others = (*named, environment.get(BOOTSTRAP_VARIABLE), environment.get(CONFIG_VARIABLE))
     if any(others) and not context.is_profile_asked_for:
-        return {}
-    return dict(context.profile.profile.settings)
+        return NONE.profile
+    return context.profile.profile
+
+
+def profile_settings(context: Context, *named: str | None) -> dict[str, str]:
+    """Return the client settings of that profile."""
+    return dict(profile_beside(context, *named).settings)
 
 
 def bootstrap_named(context: Context) -> str | None:

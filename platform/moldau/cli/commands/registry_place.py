@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from moldau.cli.command import Context, UsageError
-from moldau.cli.commands.cluster_connection import ClientSettings
+from moldau.cli.commands.cluster_connection import ClientSettings, profile_beside
 
 VARIABLE: Final = "MOLDAU_REGISTRY"
 URL: Final = "schema.registry.url"
@@ -30,19 +30,37 @@ def add_schemas(parser: ArgumentParser, formats: Sequence[str] = FORMATS) -> Non
     )
 
 
+class RegistryPlace(NamedTuple):
+    """The URL of a registry, and the source that names it, as `ClientSettings.take` wants it."""
+
+    url: str
+    kind: str
+    where: str
+
+
+def registry_place(
+    given: str | None, context: Context, *clusters: str | None
+) -> RegistryPlace | None:
+    """Return the place of the registry: that of the option, the environment or the profile. The
+    latter is one that counts where the options `clusters` are given."""
+    if given is not None:
+        return RegistryPlace(given, "COMMAND_LINE", "--registry")
+    variable = context.environment.get(VARIABLE)
+    if variable and context.profile_name is None:
+        return RegistryPlace(variable, "ENVIRONMENT", VARIABLE)
+    url = profile_beside(context, *clusters).registry
+    return None if url is None else RegistryPlace(url, "FILE", f"profile {context.profile.name}")
+
+
 def take_registry(arguments: Namespace, context: Context, settings: ClientSettings) -> None:
     """Add the registry's URL to the settings. Raise UsageError for one without a use."""
     if arguments.key_schema is None and arguments.value_schema is None:
         if arguments.registry is not None:
             raise UsageError("--registry is for schemas: give --value-schema or --key-schema too")
         return
-    variable = context.environment.get(VARIABLE)
-    if arguments.registry is not None:
-        settings.take({URL: arguments.registry}, "COMMAND_LINE", "--registry")
-    elif variable and context.profile_name is None:
-        settings.take({URL: variable}, "ENVIRONMENT", VARIABLE)
-    elif context.profile.profile.registry is not None:
-        where = f"profile {context.profile.name}"
-        settings.take({URL: context.profile.profile.registry}, "FILE", where)
+    clusters = (arguments.bootstrap, arguments.command_config)
+    place = registry_place(arguments.registry, context, *clusters)
+    if place is not None:
+        settings.take({URL: place.url}, place.kind, place.where)
     elif URL not in settings:
         settings[URL] = DEFAULT
