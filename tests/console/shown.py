@@ -4,13 +4,34 @@ from __future__ import annotations
 
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from typing import Final
 
 import httpx
 
+from moldau.client import Admin, Consumer, NewTopic, Producer
 from moldau.console.access import Access
 from moldau.console.application import make_application
 from moldau.console.connection import Connection
 from moldau.runtime.real import RealClock
+
+EXACT: Final = "12345678901234567890"
+"""More digits than a browser's numbers have."""
+
+
+async def use(servers: str) -> None:
+    """Make the topic `orders` with five records in its second partition, and the group `billing`,
+    which has read two of them."""
+    async with Admin(bootstrap_servers=servers) as admin:
+        await admin.create_topic(NewTopic("orders", 2))
+    async with Producer(bootstrap_servers=servers) as producer:
+        for number in range(5):
+            value = f'{{"id": {number}, "cents": {EXACT}}}'.encode()
+            await producer.send_and_wait("orders", value, key=b"k", partition=1)
+    async with Consumer(
+        bootstrap_servers=servers, group_id="billing", enable_auto_commit=False
+    ) as consumer:
+        consumer.assign([("orders", 1)])
+        await consumer.commit({("orders", 1): 2})
 
 
 @asynccontextmanager

@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Any, Final
 
 import pytest
 
-from moldau.client import Admin, Consumer, NewTopic, Producer
+from moldau.client import Producer
 from moldau.testing import EmbeddedBroker
 from tests.console.screen import Screen, chromium, screen
+from tests.console.shown import EXACT, use
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
-EXACT: Final = "12345678901234567890"
 PAGES: Final = (
     "/",
     "/topics",
@@ -64,23 +64,9 @@ def shown() -> Iterator[Shown]:
 async def _life(at: Shown) -> Any:
     async with EmbeddedBroker() as broker:
         at.servers = broker.bootstrap_servers
-        await _used(at.servers)
+        await use(at.servers)
         async with screen(at.servers) as at.screen:
             yield
-
-
-async def _used(servers: str) -> None:
-    async with Admin(bootstrap_servers=servers) as admin:
-        await admin.create_topic(NewTopic("orders", 2))
-    async with Producer(bootstrap_servers=servers) as producer:
-        for number in range(5):
-            value = f'{{"id": {number}, "cents": {EXACT}, "city": "Praha"}}'.encode()
-            await producer.send_and_wait("orders", value, key=b"k", partition=1)
-    async with Consumer(
-        bootstrap_servers=servers, group_id="billing", enable_auto_commit=False
-    ) as consumer:
-        consumer.assign([("orders", 1)])
-        await consumer.commit({("orders", 1): 2})
 
 
 async def _shot(page: Page, look: str) -> None:

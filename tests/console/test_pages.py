@@ -9,15 +9,13 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
-from moldau.client import Admin, Consumer, NewTopic, Producer
 from moldau.console.pages import Pages
 from moldau.testing import EmbeddedBroker
-from tests.console.shown import browser
+from tests.console.shown import EXACT, browser, use
 
 pytestmark = pytest.mark.real
 
 Check = Callable[[httpx.AsyncClient, EmbeddedBroker], Awaitable[None]]
-EXACT = "12345678901234567890"
 
 
 class Cells(HTMLParser):
@@ -56,17 +54,7 @@ def on_a_used_cluster(check: Check) -> None:
     async def run() -> None:
         async with EmbeddedBroker() as broker:
             servers = broker.bootstrap_servers
-            async with Admin(bootstrap_servers=servers) as admin:
-                await admin.create_topic(NewTopic("orders", 2))
-            async with Producer(bootstrap_servers=servers) as producer:
-                for number in range(5):
-                    value = f'{{"id": {number}, "cents": {EXACT}}}'.encode()
-                    await producer.send_and_wait("orders", value, key=b"k", partition=1)
-            async with Consumer(
-                bootstrap_servers=servers, group_id="billing", enable_auto_commit=False
-            ) as consumer:
-                consumer.assign([("orders", 1)])
-                await consumer.commit({("orders", 1): 2})
+            await use(servers)
             async with browser(servers) as client:
                 await check(client, broker)
 
