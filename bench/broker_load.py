@@ -166,6 +166,28 @@ def rdkafka_produce(
     return count / elapsed
 
 
+def read_first(consumer: Consumer, topic: str) -> list[TopicPartition]:
+    """Read one record, so that the consumer knows the topic and has its connection before a clock
+    starts. Return the topic's partitions from their beginnings."""
+    whole = [TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
+    consumer.assign(whole)
+    if not consumer.consume(1, 30):
+        raise RuntimeError("no record came")
+    return whole
+
+
+def read_all(consumer: Consumer, whole: list[TopicPartition], count: int, times: int) -> None:
+    """Read the `count` records of these partitions that many times."""
+    for _ in range(times):
+        consumer.assign(whole)
+        seen = 0
+        while seen < count:
+            messages = consumer.consume(min(10_000, count - seen), 30)
+            if not messages:
+                raise RuntimeError(f"only {seen} of {count} records came")
+            seen += len(messages)
+
+
 def rdkafka_consume(
     broker: BrokerProcess, topic: str, count: int, size_bytes: int, times: int
 ) -> Spent:
@@ -183,22 +205,11 @@ def rdkafka_consume(
             "fetch.wait.max.ms": 5,
         }
     )
-    whole = [TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
     try:
-        # Knows the topic and has its connection, before the clock starts.
-        consumer.assign(whole)
-        if not consumer.consume(1, 30):
-            raise RuntimeError("no record came")
+        whole = read_first(consumer, topic)
         before = cpu_seconds(broker.pid)
         start = time.perf_counter()
-        for _ in range(times):
-            consumer.assign(whole)
-            seen = 0
-            while seen < count:
-                messages = consumer.consume(min(10_000, count - seen), 30)
-                if not messages:
-                    raise RuntimeError(f"only {seen} of {count} records came")
-                seen += len(messages)
+        read_all(consumer, whole, count, times)
         elapsed = time.perf_counter() - start
         spent = cpu_seconds(broker.pid) - before
     finally:

@@ -17,10 +17,10 @@ from functools import partial
 from itertools import count as numbers
 from typing import Final
 
-from confluent_kafka import Consumer, Producer, TopicPartition
+from confluent_kafka import Consumer, Producer
 
 from bench.broker import OURS, SCALE, THEIRS, Twofold, bench, scaled
-from bench.broker_load import p50_and_p99
+from bench.broker_load import p50_and_p99, read_all, read_first
 from bench.harness import Case, Goal, Table
 from bench.peer_brokers import HOST, PARTITIONS
 
@@ -109,20 +109,10 @@ def read(name: str, isolation: str) -> float:
             "fetch.wait.max.ms": 5,
         }
     )
-    whole = [TopicPartition(topic, index, 0) for index in range(PARTITIONS)]
     try:
-        consumer.assign(whole)
-        if not consumer.consume(1, 30):
-            raise RuntimeError("no record came")
+        whole = read_first(consumer, topic)
         start = time.perf_counter()
-        for _ in range(TIMES):
-            consumer.assign(whole)
-            seen = 0
-            while seen < count:
-                found = consumer.consume(min(10_000, count - seen), 30)
-                if not found:
-                    raise RuntimeError(f"only {seen} of {count} records came")
-                seen += len(found)
+        read_all(consumer, whole, count, TIMES)
         return count * TIMES / (time.perf_counter() - start)
     finally:
         consumer.close()
