@@ -15,7 +15,7 @@ from moldau.client.serdes.wire import frame
 from moldau.console.server import served
 from moldau.runtime.real import RealRuntime
 from moldau.testing import SyncEmbeddedBroker
-from tests.registry.test_instances import process
+from tests.registry.served import process
 
 pytestmark = pytest.mark.real
 

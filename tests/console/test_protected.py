@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import signal
 import ssl
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +15,7 @@ from moldau.link.certificates import issue, make_authority
 from moldau.runtime.real import RealRuntime
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.fresh import moldau
+from tests.cli.serving import serving
 
 pytestmark = pytest.mark.real
 
@@ -38,24 +36,9 @@ def protection(folder: Path) -> Path:
 @contextmanager
 def console(bootstrap: str, config: Path) -> Iterator[str]:
     """`moldau console` as a process, and its address."""
-    words = ["console", "-b", bootstrap, "--listen", "127.0.0.1:0", "--http-config", str(config)]
-    started = subprocess.Popen(  # noqa: S603 - our own command
-        [sys.executable, "-m", "moldau", *words], stdout=subprocess.PIPE, text=True
-    )
-    assert started.stdout is not None
-    try:
-        line = started.stdout.readline()
-        assert "moldau console is up at" in line
-        yield next(word for word in line.split() if "://" in word)
-    finally:
-        if started.poll() is None:
-            started.send_signal(signal.SIGTERM)
-        try:
-            started.wait(120)
-        finally:
-            started.kill()
-            started.wait()
-            started.stdout.close()
+    words = ("console", "-b", bootstrap, "--listen", "127.0.0.1:0", "--http-config", str(config))
+    with serving(*words, told="moldau console is up at") as (_, address):
+        yield address
 
 
 def test_pages_need_a_login_over_tls(

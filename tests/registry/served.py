@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import asynccontextmanager
+import subprocess
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from contextlib import asynccontextmanager, contextmanager
 from typing import Any
 
 import httpx
@@ -20,6 +21,7 @@ from moldau.registry.server import Options, SchemaRegistryServer
 from moldau.registry.store import Store
 from moldau.runtime import Runtime
 from moldau.testing import EmbeddedBroker
+from tests.cli.serving import serving
 
 USER = '{"type":"record","name":"User","fields":[{"name":"name","type":"string"}]}'
 USER_2 = (
@@ -143,3 +145,11 @@ def run_real(main: Callable[[Runtime], Awaitable[None]]) -> None:
         await main(runtime)
 
     run(node, node="test")
+
+
+@contextmanager
+def process(bootstrap: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
+    """`moldau registry start` as a process, and its address."""
+    command = ("registry", "start", "-b", bootstrap, "--listen", "127.0.0.1:0", *words)
+    with serving(*command, told="moldau registry is up at") as running:
+        yield running

@@ -9,8 +9,7 @@ import pytest
 
 from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
-from tests.registry.served import USER
-from tests.registry.test_instances import process
+from tests.registry.served import USER, process
 
 pytestmark = pytest.mark.real
 

@@ -22,8 +22,7 @@ import pytest
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.apicurio import Apicurio
 from tests.client.serdes.apicurio import schema_registry as schema_registry
-from tests.registry.served import USER, USER_2, USER_BAD
-from tests.registry.test_instances import process
+from tests.registry.served import USER, USER_2, USER_BAD, process
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 

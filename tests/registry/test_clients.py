@@ -12,8 +12,7 @@ import pytest
 
 from moldau.testing import SyncEmbeddedBroker
 from tests.conformance.built import go_program, npm_modules
-from tests.registry.served import USER, USER_2, USER_BAD
-from tests.registry.test_instances import process
+from tests.registry.served import USER, USER_2, USER_BAD, process
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 

@@ -11,8 +11,7 @@ import pytest
 from moldau.client.sync import Producer
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
-from tests.registry.served import USER
-from tests.registry.test_instances import process
+from tests.registry.served import USER, process
 
 pytestmark = pytest.mark.real
 

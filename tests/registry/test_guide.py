@@ -8,7 +8,7 @@ import pytest
 
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.guides import programs, run_programs
-from tests.registry.test_instances import process
+from tests.registry.served import process
 
 GUIDE = "registry.md"
 BROKER = "localhost:9092"

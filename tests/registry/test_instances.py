@@ -3,11 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import signal
-import subprocess
-import sys
-from collections.abc import Iterator
-from contextlib import contextmanager
 
 import httpx
 import pytest
@@ -20,7 +15,15 @@ from moldau.registry.records import delete_entry
 from moldau.registry.store import Store
 from moldau.runtime import Runtime
 from moldau.testing import EmbeddedBroker, SyncEmbeddedBroker
-from tests.registry.served import USER, USER_2, instance, log_of, run_real, settings_of
+from tests.registry.served import (
+    USER,
+    USER_2,
+    instance,
+    log_of,
+    process,
+    run_real,
+    settings_of,
+)
 
 pytestmark = pytest.mark.real
 
@@ -95,29 +98,6 @@ def test_a_topic_that_is_not_compacted_is_refused() -> None:
                     pass
 
     run_real(main)
-
-
-@contextmanager
-def process(bootstrap: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], str]]:
-    """`moldau registry start` as a process, and its address."""
-    command = [sys.executable, "-m", "moldau", "registry", "start", "-b", bootstrap]
-    started = subprocess.Popen(  # noqa: S603 - our own command
-        [*command, "--listen", "127.0.0.1:0", *words], stdout=subprocess.PIPE, text=True
-    )
-    assert started.stdout is not None
-    try:
-        line = started.stdout.readline()
-        assert "moldau registry is up at" in line
-        yield started, line.split()[-1]
-    finally:
-        if started.poll() is None:
-            started.send_signal(signal.SIGTERM)
-        try:
-            started.wait(20)
-        finally:
-            started.kill()
-            started.wait()
-            started.stdout.close()
 
 
 @pytest.mark.deep  # it waits for the killed one's session to end

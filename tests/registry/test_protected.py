@@ -16,7 +16,7 @@ from moldau.link.certificates import issue, make_authority
 from moldau.runtime.real import RealRuntime
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.fresh import moldau
-from tests.registry.test_instances import process
+from tests.registry.served import process
 
 pytestmark = pytest.mark.real
 

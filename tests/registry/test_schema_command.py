@@ -11,8 +11,7 @@ import pytest
 from moldau.cli.command import Exit
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
-from tests.registry.served import USER, USER_2, USER_BAD
-from tests.registry.test_instances import process
+from tests.registry.served import USER, USER_2, USER_BAD, process
 
 pytestmark = pytest.mark.real
 
