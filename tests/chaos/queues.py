@@ -2,7 +2,7 @@
 them and of brokers in turn, judged by their diaries (`tests.chaos.sharing`).
 
 All accept what they get, and the limit of deliveries is out of reach, so:
-- no record is lost: somebody has said of each that it is done, before the queue is empty;
+- no record is lost: each was accepted by a consumer before the queue is empty;
 - none is done twice: one whose acceptance was stored is not accepted again;
 - delivery counts grow with what was killed, and no count comes twice unless a broker was killed.
 """
@@ -146,7 +146,7 @@ def crew_of(kafka: ApacheKafka, servers: str, home: Path, crew: Crew) -> list[Wo
 
 
 class Scene:
-    """The cluster, the consumers, and who sends them work."""
+    """The cluster, the consumers, and a producer of work."""
 
     def __init__(self, home: Path, seed: int, on_end: ExitStack) -> None:
         self.home = home
@@ -229,7 +229,7 @@ def run_queue_chaos(
 
 
 def _strike(scene: Scene, workers: list[Worker], cycle: int, count: int) -> str:
-    """Kill somebody while so many records are sent. Return who it was."""
+    """Kill a worker or a broker while so many records are sent. Return its name."""
     if cycle % 2 == 0:
         worker = workers[cycle // 2 % len(workers)]
         worker.kill()

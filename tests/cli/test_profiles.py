@@ -31,7 +31,7 @@ def broker() -> Iterator[str]:
 
 @pytest.fixture
 def shell(tmp_path: Path) -> Shell:
-    """A user without a profile, whose environment names no cluster."""
+    """A user without a profile; no variable names a cluster."""
     made = Shell("")
     made.environment = {"HOME": str(tmp_path)}
     return made

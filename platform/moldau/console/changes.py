@@ -34,14 +34,14 @@ class Changes:
         self._connection = connection
 
     async def delete_topic(self, request: Request) -> Response:
-        """Delete a topic whose name was typed."""
+        """Delete a topic. The form repeats its name."""
         name = await _typed_name(request, "topic")
         await (await self._connection.admin()).delete_topic(name)
         self._connection.forget_topics()
         return see("/topics")
 
     async def delete_group(self, request: Request) -> Response:
-        """Delete a group without members, whose name was typed."""
+        """Delete a group without members. The form repeats its name."""
         name = await _typed_name(request, "group")
         await (await self._connection.admin()).delete_group(name)
         return see("/groups")

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 class Decoder:
-    """Decodes by the schema whose id stands before a payload, or in a header of the record."""
+    """Decodes by the schema that the id before a payload, or in a header of the record, names."""
 
     def __init__(self, url: str) -> None:
         self._url = url
