@@ -14,6 +14,7 @@ import pytest
 
 from moldau.cli.command import Context
 from moldau.cli.commands.registry_place import registry_place
+from moldau.cli.parser import Parser
 from moldau.cli.profiles import Profile, Profiles, path_of, save
 from moldau.plugins import Plugins
 from moldau.testing import SyncEmbeddedBroker
@@ -158,3 +159,14 @@ def test_a_fresh_process_reads_the_profile(tmp_path: Path, broker: str) -> None:
         )  # fmt: skip
         assert (done.returncode, done.stderr) == (0, "")
     assert Shell(broker).good("consume", "orders").out == "one\n"
+
+
+def test_an_action_that_passes_all_its_words_on_has_no_option_of_ours() -> None:
+    """As `moldau spark submit` does."""
+    parser = Parser(out=StringIO())
+    parser.add_profile()
+    submit = parser.add_subparsers().add_parser("submit", prefix_chars="\0")
+    submit.add_argument("words", nargs="*")
+
+    for words in ([], ["job.py"], ["--profile", "prod", "--conf=a=b", "job.py", "-x"]):
+        assert parser.parse_args(["submit", *words]).words == words

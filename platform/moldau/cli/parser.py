@@ -38,7 +38,7 @@ class Parser(argparse.ArgumentParser):
 
     def _subparser(self, **given: Any) -> Parser:
         made = Parser(out=self._out, **given)
-        if self._has_profile:
+        if self._has_profile and "-" in made.prefix_chars:  # else all words are another program's
             made.add_profile(argparse.SUPPRESS)
         return made
 
