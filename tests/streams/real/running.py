@@ -131,18 +131,25 @@ class App:
         raise AssertionError(f"after {_WAIT_S} s the output has {len(found)} keys: {some}\n{log}")
 
     def changelog(self, store: str) -> dict[int, tuple[dict[bytes, bytes], int]]:
-        """By partition: what the changelog's records make together, and its end."""
+        """By partition: what the changelog's committed records make together, and where the last
+        of them ends. Behind that may be what a killed worker wrote and nobody committed."""
         topic = f"{self.name}-{store}-changelog"
-        with Consumer(bootstrap_servers=self.servers, auto_offset_reset="earliest") as consumer:
-            partitions = consumer.partitions(topic)
-            consumer.assign(partitions)
-            ends = consumer.end_offsets(partitions)
-            found: dict[int, dict[bytes, bytes]] = {where.partition: {} for where in partitions}
+        with Consumer(bootstrap_servers=self.servers) as consumer:
+            ends = consumer.end_offsets(consumer.partitions(topic))
+        with Consumer(
+            bootstrap_servers=self.servers,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+        ) as consumer:
+            consumer.assign(list(ends))
+            found: dict[int, dict[bytes, bytes]] = {where.partition: {} for where in ends}
+            last = dict.fromkeys(found, 0)
             while any((consumer.position(where) or 0) < end for where, end in ends.items()):
                 for part in consumer.poll(0.5):
                     for record in part.records:
                         found[part.partition][record.key] = record.value
-        return {where.partition: (found[where.partition], end) for where, end in ends.items()}
+                        last[part.partition] = record.offset + 1
+        return {partition: (rows, last[partition]) for partition, rows in found.items()}
 
     def changelog_records(self) -> int:
         with Consumer(bootstrap_servers=self.servers) as consumer:
