@@ -59,6 +59,10 @@ class Versions:
     def __bool__(self) -> bool:
         return self.lowest <= self.highest
 
+    def meets(self, others: Versions) -> bool:
+        """Whether a version is in both ranges."""
+        return self.lowest <= others.highest and others.lowest <= self.highest
+
     def __str__(self) -> str:
         if not self:
             return "none"
@@ -257,7 +261,7 @@ def _read_field(source: Mapping[str, Any], structs: dict[str, StructSchema]) -> 
         tag=source.get("tag"),
         tagged=tagged,
         flexible=None if flexible is None else Versions.parse(flexible),
-        ignorable=source.get("ignorable", False),
+        ignorable=source.get("ignorable") in (True, "true"),  # one file writes "false"
         map_key=source.get("mapKey", False),
         zero_copy=source.get("zeroCopy", False),
         default_text=_default_text(source.get("default")),

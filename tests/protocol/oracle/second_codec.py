@@ -77,9 +77,7 @@ def is_tagged(schema: MessageSchema, field: FieldSchema, version: int) -> bool:
 
 def _ever_present(schema: MessageSchema, fields: Sequence[FieldSchema]) -> list[FieldSchema]:
     """Without what only versions had that are no longer valid."""
-    return [
-        field for field in fields if any(version in field.versions for version in schema.versions)
-    ]
+    return [field for field in fields if field.versions.meets(schema.versions)]
 
 
 def _completed(schema: MessageSchema, field: FieldSchema, value: Any) -> Any:

@@ -27,6 +27,16 @@ def test_an_open_range_has_no_end() -> None:
     assert 8 not in Versions.parse("9+")
 
 
+@pytest.mark.parametrize(
+    ("one", "other"), [("1-3", "3+"), ("0+", "7"), ("1-2", "3+"), ("none", "0+"), ("0+", "none")]
+)
+def test_ranges_meet_where_a_version_is_in_both(one: str, other: str) -> None:
+    first, second = Versions.parse(one), Versions.parse(other)
+    assert first.meets(second) == any(
+        version in first and version in second for version in range(9)
+    )
+
+
 def test_comments_are_dropped_and_strings_that_look_like_them_are_kept() -> None:
     text = '{"a": "http://x /* y */", // one\n /* two\n lines */ "b": "\\"//"}'
     assert oracle.parse_json_with_comments(text) == {"a": "http://x /* y */", "b": '"//'}
@@ -66,3 +76,14 @@ def test_all_281_schemas_are_there() -> None:
 def test_defaults_are_those_of_kafkas_generator(message: str, field: str, default: object) -> None:
     (found,) = [each for each in oracle.message(message).fields if each.name == field]
     assert found.default == default
+
+
+@oracle.needs_schemas
+def test_a_truth_value_that_is_written_as_a_text_is_read_as_java_reads_it() -> None:
+    schema = oracle.message("SubscriptionInfoData")
+    fields = {each.name: each for each in schema.structs["TaskOffsetSum"].fields}
+    assert fields["NamedTopology"].ignorable is False
+    ignorable = {
+        each.ignorable for name in oracle.messages() for each in oracle.message(name).fields
+    }
+    assert ignorable == {True, False}
