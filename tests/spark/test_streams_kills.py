@@ -25,10 +25,12 @@ _WAIT_S = 120.0
 
 
 @contextmanager
-def driver(servers: str, name: str, checkpoint: Path, log: Path) -> Iterator[Any]:
+def driver(
+    servers: str, name: str, checkpoint: Path, log: Path, master: str = "local[2]"
+) -> Iterator[Any]:
     """A process of `moldau streams run --engine spark`, killed with its group at the end."""
     words = ["streams", "run", "tests.spark.streams_main:app", "--bootstrap", servers]
-    words += ["--engine", "spark", "--master", "local[2]", "--checkpoint", str(checkpoint)]
+    words += ["--engine", "spark", "--master", master, "--checkpoint", str(checkpoint)]
     with log.open("ab") as out:
         process = subprocess.Popen(  # noqa: S603 - our own command
             [sys.executable, "-m", "moldau.cli", *words],
