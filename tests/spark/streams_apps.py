@@ -12,7 +12,7 @@ from moldau.client.sync import Admin, Consumer, Producer
 from moldau.records import partition_for_key
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
-from moldau.streams import Streams, tumbling
+from moldau.streams import Stream, Streams, tumbling
 from tests.streams.broker.apps import Broker, Out, RunningApp, clients
 
 PARTITIONS = 2
@@ -21,24 +21,35 @@ NEW_MS = 1_790_000_000_000
 
 def word_count(name: str) -> Streams:
     app = Streams(name, emit="every")
-    (
-        app.stream(f"{name}-lines", str, key=str)
-        .flat_map(str.split)
-        .group_by(lambda word: word)
-        .count(name="counts")
-        .changes()
-        .to(f"{name}-out")
-    )
+    _word_count(app.stream(f"{name}-lines", str, key=str), f"{name}-out")
     return app
 
 
 def windowed_join(name: str) -> Streams:
     """Orders with the cities of their customers, counted in windows."""
     app = Streams(name, emit="every")
+    _windowed_join(app, app.stream(f"{name}-lines", str, key=str))
+    return app
+
+
+def both(name: str) -> Streams:
+    """A windowed count of joined records, and a word count: two sub-topologies."""
+    app = Streams(name, emit="every")
+    lines = app.stream(f"{name}-lines", str, key=str)
+    _windowed_join(app, lines)
+    _word_count(lines, f"{name}-words")
+    return app
+
+
+def _word_count(lines: Stream[str, str], to: str) -> None:
+    words = lines.flat_map(str.split).group_by(lambda word: word)
+    words.count(name="counts").changes().to(to)
+
+
+def _windowed_join(app: Streams, lines: Stream[str, str]) -> None:
+    name = app.name
     cities = app.table(f"{name}-cities", str, key=str)
-    joined = app.stream(f"{name}-lines", str, key=str).join(
-        cities, lambda order, city: f"{order} in {city}"
-    )
+    joined = lines.join(cities, lambda order, city: f"{order} in {city}")
     joined.to(f"{name}-joined")
     (
         joined.group_by_key()
@@ -48,7 +59,6 @@ def windowed_join(name: str) -> Streams:
         .map(lambda key, count: (f"{key.key} {key.start}", str(count)))
         .to(f"{name}-out")
     )
-    return app
 
 
 def make_topics(servers: str, app: Streams) -> None:
@@ -91,7 +101,11 @@ def outs_of(servers: str, app: Streams) -> list[Out]:
     own = {topic.name for topic in app.plan().repartitions}
     names = {n for each in app.plan().programs for n in each.outputs} - own
     found: list[Out] = []
-    with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+    with Consumer(
+        bootstrap_servers=servers,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    ) as consumer:
         partitions = [each for name in sorted(names) for each in consumer.partitions(name)]
         consumer.assign(partitions)
         ends = consumer.end_offsets(partitions)

@@ -4,6 +4,6 @@ from __future__ import annotations
 
 import os
 
-from tests.spark.streams_apps import windowed_join
+from tests.spark.streams_apps import both
 
-app = windowed_join(os.environ["APP"])
+app = both(os.environ["APP"])

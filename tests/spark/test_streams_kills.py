@@ -18,10 +18,15 @@ from moldau.spark.java import find_java
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
 from tests.spark import streams_apps as apps
+from tests.spark.conftest import QUICK_JAVA
 
 pytestmark = pytest.mark.real
 ROOT = Path(__file__).parents[2]
 _WAIT_S = 120.0
+_CONF = (
+    f"--conf spark.executor.memory=512m --conf 'spark.executor.extraJavaOptions={QUICK_JAVA}' "
+    f"--driver-java-options '{QUICK_JAVA}' pyspark-shell"
+)
 
 
 @contextmanager
@@ -39,7 +44,7 @@ def driver(
                 "APP": name,
                 "JAVA_HOME": find_java().home,
                 "SPARK_LOCAL_IP": "127.0.0.1",
-                "PYSPARK_SUBMIT_ARGS": "--conf spark.executor.memory=512m pyspark-shell",
+                "PYSPARK_SUBMIT_ARGS": _CONF,
             },
             cwd=ROOT,
             stdin=subprocess.DEVNULL,
@@ -57,7 +62,7 @@ def driver(
 
 def final(servers: str, name: str) -> dict[Any, Any]:
     """The last count of each window."""
-    outs = apps.outs_of(servers, apps.windowed_join(name))
+    outs = apps.outs_of(servers, apps.both(name))
     return {each.key: each.value for each in outs if each.topic == f"{name}-out"}
 
 
@@ -65,9 +70,9 @@ def written(broker: SyncEmbeddedBroker, topic: str, tmp_path: Path) -> dict[Any,
     """Write the records of both engines; return what the embedded one makes of them."""
     servers = broker.bootstrap_servers
     for name in (f"{topic}-e", f"{topic}-s"):
-        apps.make_topics(servers, apps.windowed_join(name))
+        apps.make_topics(servers, apps.both(name))
         apps.write(servers, name, 0, 300)
-    apps.embedded(servers, apps.windowed_join(f"{topic}-e"), tmp_path / "state")
+    apps.embedded(servers, apps.both(f"{topic}-e"), tmp_path / "state")
     return final(servers, f"{topic}-e")
 
 
@@ -86,6 +91,6 @@ def test_each_record_counts_once_although_a_driver_is_killed(
     with driver(servers, name, checkpoint, log):
         apps.write(servers, name, 300, 1)
         apps.write(servers, f"{moldau_topic}-e", 300, 1)
-        apps.embedded(servers, apps.windowed_join(f"{moldau_topic}-e"), tmp_path / "state")
+        apps.embedded(servers, apps.both(f"{moldau_topic}-e"), tmp_path / "state")
         wanted = final(servers, f"{moldau_topic}-e")
         wait_until(lambda: final(servers, name) == wanted, f"see {log}", _WAIT_S)
