@@ -10,7 +10,7 @@ import pytest
 
 from moldau.broker.settings.tables import TOPIC_SETTINGS as BROKER_ROWS
 from moldau.cli import main
-from moldau.pipeline.document import parse
+from moldau.config.yaml_tree import parse
 from moldau.pipeline.pipeline import AppPlan
 from moldau.pipeline.queries import Query, check_queries, column_names
 from moldau.pipeline.topic_settings import TOPIC_SETTINGS
@@ -117,7 +117,7 @@ def test_the_answer_about_a_query_has_its_line() -> None:
         asked.extend(queries)
         return ["no such column"]
 
-    root, _ = parse(WORDS + SPARK_SINK, "p.yaml")
+    root, _ = parse(WORDS + SPARK_SINK, "p.yaml", "")
     (found,) = check_queries(read(WORDS + SPARK_SINK).pipeline, root, check)
     (unknown,) = check_queries(read(WORDS + SPARK_SINK).pipeline, root, lambda _: "no Java")
 

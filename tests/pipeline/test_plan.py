@@ -8,14 +8,12 @@ from pathlib import Path
 import pytest
 
 from moldau.cli import main
+from moldau.cli.plans import Action, Change, PlanStep
 from moldau.connect.config.kinds import HIDDEN
 from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory
 from moldau.pipeline.last_run import LastRun
 from moldau.pipeline.plan import (
-    Action,
-    Change,
     Facts,
-    PlanStep,
     TopicFacts,
     plan,
     topology_of,

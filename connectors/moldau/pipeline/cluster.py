@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from types import TracebackType
 from typing import Final, Self
 
+from moldau.cli.plans import Action, PlanStep
 from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
 from moldau.client.sync import Admin, KafkaError, NewTopic
 from moldau.pipeline.data_directory import RunState
 from moldau.pipeline.pipeline import Pipeline
-from moldau.pipeline.plan import Action, Facts, Plan, PlanStep, TopicFacts
+from moldau.pipeline.plan import Facts, Plan, TopicFacts
 from moldau.pipeline.worker import ConnectApi
 from moldau.runtime.node_processes import pause_s
 from moldau.runtime.real import RealRuntime

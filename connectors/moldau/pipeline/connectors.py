@@ -13,13 +13,13 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from moldau.config.file_problems import Problem, warning
 from moldau.errors import MoldauError
 from moldau.pipeline.pipeline import Connector
-from moldau.pipeline.problems import Problem, warning
 from moldau.pipeline.references import has_reference, provider_settings, references_in
 
 if TYPE_CHECKING:
-    from moldau.pipeline.document import Node
+    from moldau.config.yaml_tree import Node
 
 _TOPIC_CHANGING_TRANSFORMS: Final = (
     "RegexRouter",

@@ -8,44 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from enum import Enum
 from typing import Any
 
+from moldau.cli.plans import Action, Change, PlanStep, count_of, plan_json
 from moldau.connect.config.kinds import HIDDEN
 from moldau.pipeline.pipeline import App, AppPlan, Connector, Pipeline, Topic
-
-
-class Action(Enum):
-    """What a step does."""
-
-    CREATE = "create"
-    UPDATE = "update"
-    KEEP = "keep"
-    START = "start"
-    REMOVE = "remove"
-    """A connector that `run` has made is no longer in the file."""
-    REFUSE = "refuse"
-    """The step is not possible. Its note says why."""
-
-
-@dataclass(frozen=True, slots=True)
-class Change:
-    """One changed value. `before` is None for a new value, `after` for a removed one."""
-
-    what: str
-    before: str | None
-    after: str | None
-
-
-@dataclass(frozen=True, slots=True)
-class PlanStep:
-    """The step for one topic, connector or app."""
-
-    action: Action
-    kind: str
-    name: str
-    changes: tuple[Change, ...] = ()
-    note: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,27 +52,11 @@ class Plan:
         return [each for each in self.steps if each.action is Action.REFUSE]
 
     def count(self, action: Action) -> int:
-        return sum(each.action is action for each in self.steps)
+        return count_of(self.steps, action)
 
     def to_json(self) -> dict[str, Any]:
         """Return the plan as data for JSON."""
-        return {
-            "pipeline": self.pipeline,
-            "steps": [
-                {
-                    "action": each.action.value,
-                    "kind": each.kind,
-                    "name": each.name,
-                    "changes": [
-                        {"what": change.what, "before": change.before, "after": change.after}
-                        for change in each.changes
-                    ],
-                    "note": each.note,
-                }
-                for each in self.steps
-            ],
-            "counts": {action.value: self.count(action) for action in Action},
-        }
+        return {"pipeline": self.pipeline, **plan_json(self.steps)}
 
 
 def plan(pipeline: Pipeline, facts: Facts) -> Plan:

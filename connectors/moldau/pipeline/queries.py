@@ -7,9 +7,9 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
-from moldau.pipeline.document import Node
+from moldau.config.file_problems import Problem, nearest, warning
+from moldau.config.yaml_tree import Node
 from moldau.pipeline.pipeline import Connector, Pipeline
-from moldau.pipeline.problems import Problem, nearest, warning
 from moldau.pipeline.references import has_reference
 
 Query = dict[str, str]

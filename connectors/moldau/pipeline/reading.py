@@ -8,12 +8,13 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Final
 
+from moldau.config.file_problems import Problem
+from moldau.config.yaml_tree import Node, parse
 from moldau.errors import MoldauError
 from moldau.pipeline.connectors import check_connector, check_worker, connector_of
-from moldau.pipeline.document import Node, parse
 from moldau.pipeline.pipeline import App, AppPlan, Connector, Pipeline, Topic
-from moldau.pipeline.problems import Problem
 from moldau.pipeline.queries import CheckSql, check_columns, check_queries
 from moldau.pipeline.references import Variables, has_reference
 from moldau.pipeline.sections import ConnectorSection, PipelineSection, read_sections
@@ -27,6 +28,9 @@ Explain = Callable[
 partitions of topics, by name.
 
 In place of a plan it may return a text that says why there is none."""
+
+
+_OTHERWISE: Final = "a pipeline file is a YAML mapping: write it as docs/pipelines.md shows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
     """Read a pipeline file. Every mistake becomes a problem of the result.
 
     Raises ConfigError only if the text is not a YAML mapping, or is too large."""
-    root, problems = parse(text, file)
+    root, problems = parse(text, file, _OTHERWISE)
     variables = Variables(root, inputs.variables, inputs.base)
     root = variables.replace(root)
     problems += _load_connector_files(root, inputs, variables)

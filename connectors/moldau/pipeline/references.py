@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Final
 
-from moldau.pipeline.document import Node
-from moldau.pipeline.problems import Problem, nearest, warning
+from moldau.config.file_problems import Problem, nearest, warning
+from moldau.config.yaml_tree import Node
 
 _REFERENCE: Final = re.compile(r"\$\{(env|file|directory):(?:([^}:]*):)?([^}:]+)\}")
 _VARIABLE: Final = re.compile(r"\$\{var:([^}]*)\}")

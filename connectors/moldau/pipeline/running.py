@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from moldau.cli.plans import Action
 from moldau.connect.installed.plugins import resolved
 from moldau.errors import MoldauError
 from moldau.pipeline.cluster import Cluster, Existing
@@ -28,7 +29,7 @@ from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory, PipelineFa
 from moldau.pipeline.last_run import LastRun
 from moldau.pipeline.missed import MissedRecords
 from moldau.pipeline.pipeline import App, Connector, Pipeline
-from moldau.pipeline.plan import Action, Plan, plan
+from moldau.pipeline.plan import Plan, plan
 from moldau.pipeline.processes import PartProcess, Report
 from moldau.pipeline.references import provider_settings, references_in
 from moldau.pipeline.status import LastErrors, connector_rows, state_changes

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from moldau.pipeline.document import Node
-from moldau.pipeline.problems import Problem, nearest
+from moldau.config.file_problems import Problem, nearest
+from moldau.config.yaml_tree import Node
 
 NAME_PATTERN: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]{0,199}$"
 _NAME: Final = re.compile(NAME_PATTERN)

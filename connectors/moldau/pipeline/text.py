@@ -4,43 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from moldau.cli.plans import plan_lines
 from moldau.pipeline.pipeline import App, Connector, Pipeline
-from moldau.pipeline.plan import Action, Change, Plan
+from moldau.pipeline.plan import Plan
 
-_SIGNS = {
-    Action.CREATE: "+",
-    Action.UPDATE: "~",
-    Action.KEEP: " ",
-    Action.START: ">",
-    Action.REMOVE: "-",
-    Action.REFUSE: "!",
-}
+_KIND_WIDTH = 6
 
 
 def plan_text(plan: Plan) -> str:
     """Write a plan: a line for each step, its changes below it, and a summary."""
-    lines = [f"pipeline {plan.pipeline}", ""]
-    for step in plan.steps:
-        note = f"  ({step.note})" if step.note else ""
-        lines.append(f"{_SIGNS[step.action]} {step.action.value:6} {step.kind:6} {step.name}{note}")
-        lines += [f"      {_change(each)}" for each in step.changes]
-    parts = [
-        f"{count} to {action.value}"
-        for action in (Action.CREATE, Action.UPDATE, Action.KEEP, Action.REMOVE, Action.START)
-        if (count := plan.count(action))
-    ]
-    lines += ["", ", ".join(parts) or "nothing to do"]
-    if plan.refusals:
-        lines.append(f"{len(plan.refusals)} cannot be done")
+    lines = [f"pipeline {plan.pipeline}", "", *plan_lines(plan.steps, _KIND_WIDTH)]
     return "\n".join(lines) + "\n"
-
-
-def _change(change: Change) -> str:
-    if change.before is None:
-        return f"{change.what} = {change.after}"
-    if change.after is None:
-        return f"{change.what}: {change.before} -> (removed)"
-    return f"{change.what}: {change.before} -> {change.after}"
 
 
 def pipeline_text(pipeline: Pipeline) -> str:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.pipeline.document import Node
+from moldau.config.file_problems import Problem, nearest, warning
+from moldau.config.yaml_tree import Node
 from moldau.pipeline.pipeline import Topic
-from moldau.pipeline.problems import Problem, nearest, warning
 from moldau.pipeline.references import has_reference
 
 _NUMBERS: Final[Mapping[str, int]] = {

@@ -10,8 +10,8 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 
+from moldau.config.file_problems import Problem, nearest, warning
 from moldau.pipeline.pipeline import App, Connector, Pipeline
-from moldau.pipeline.problems import Problem, nearest, warning
 
 
 def check_wiring(pipeline: Pipeline) -> list[Problem]:

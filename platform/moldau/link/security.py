@@ -131,6 +131,13 @@ def _credentials(settings: Settings, tokens: TokenSource | None) -> Credentials:
     )
 
 
+def user_of(settings: Settings) -> str | None:
+    """Return the user that a client with these settings logs in as; None without a password."""
+    if not settings[rows.security_protocol].upper().startswith("SASL"):
+        return None
+    return _credentials(settings, _any_token).user
+
+
 def credentials_from(
     mechanism: str,
     jaas: Secret | None,

@@ -10,17 +10,16 @@ from __future__ import annotations
 
 import json
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
-from moldau.cli.commands.registry_place import DEFAULT, URL, VARIABLE
+from moldau.cli.commands.registry_place import DEFAULT, VARIABLE, registry_settings
 from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
-    from moldau.cli.profiles import Profile
     from moldau.client.serdes.registry.schemas import RegisteredSchema, Schema
     from moldau.client.sync import SchemaRegistry
 
@@ -113,40 +112,14 @@ def _add_delete(parser: ArgumentParser) -> None:
 def _registry(arguments: Namespace, context: Context) -> Iterator[SchemaRegistry]:
     from moldau.client.sync import SchemaRegistry
 
-    settings: dict[str, object] = {URL: DEFAULT}
     variable = context.environment.get(VARIABLE) if context.profile_name is None else None
-    if context.is_profile_asked_for or not (
-        arguments.registry or arguments.command_config or variable
-    ):
-        settings |= _of_profile(context.profile.profile)
-    if variable is not None:
-        settings[URL] = variable
-    if arguments.command_config is not None:
-        settings |= _of_file(arguments.command_config)
-    if arguments.registry:
-        settings[URL] = arguments.registry
+    is_named = arguments.registry or arguments.command_config or variable
+    profile = None
+    if context.is_profile_asked_for or not is_named:
+        profile = context.profile.profile
+    settings = registry_settings(arguments.registry, arguments.command_config, context, profile)
     with SchemaRegistry(settings) as registry:
         yield registry
-
-
-def _of_profile(profile: Profile) -> dict[str, str]:
-    """Return the registry's settings of a profile, with the URL of its own option if it has one."""
-    url = {} if profile.registry is None else {URL: profile.registry}
-    return {**_of_registry(profile.settings), **url}
-
-
-def _of_file(path: str) -> dict[str, str]:
-    """Return the registry's settings of a file, which may have those of other clients too."""
-    from moldau.client.settings.file import read_settings
-
-    return _of_registry(read_settings(path)[0])
-
-
-def _of_registry(given: Mapping[str, str]) -> dict[str, str]:
-    from moldau.client.settings import serdes as rows
-
-    names = {row.name for row in rows.REGISTRY_ROWS}
-    return {name: value for name, value in given.items() if name in names}
 
 
 def _list(arguments: Namespace, context: Context) -> int:

@@ -8,8 +8,8 @@ from collections.abc import Callable
 from typing import Any
 
 from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.connect_rest import Rest, add_json, add_url
 from moldau.cli.output import write_json, write_table
-from moldau.connect.commands.api import Rest, add_json, add_url
 
 Act = Callable[[Namespace, Context], int]
 

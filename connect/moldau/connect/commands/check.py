@@ -15,8 +15,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from moldau.cli.command import Context, Exit
+from moldau.cli.connect_rest import add_json
 from moldau.cli.output import write_json, write_lines
-from moldau.connect.commands.api import add_json
 from moldau.connect.commands.files import Config, load_connectors
 from moldau.connect.commands.worker import add_worker_settings
 from moldau.errors import MoldauError

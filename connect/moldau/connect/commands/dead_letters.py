@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import bootstrap_named
+from moldau.cli.connect_rest import Rest, add_json, add_url
 from moldau.cli.output import write_json, write_table
-from moldau.connect.commands.api import Rest, add_json, add_url
 
 if TYPE_CHECKING:
     from moldau.client import ConsumerRecord

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from typing import Any
 
 from moldau.cli.command import Context, Exit
+from moldau.cli.connect_rest import Rest, add_json, add_url
 from moldau.cli.output import write_json, write_lines, write_table
-from moldau.connect.commands.api import Rest, add_json, add_url
 
 HEADER = ("CONNECTOR", "TYPE", "STATE", "TASKS", "LAG", "RATE/S", "RESTARTS", "GUARANTEE", "ERROR")
 TASK_HEADER = ("TASK", "STATE", "WORKER", "LAG", "RATE/S", "RESTARTS", "ERROR")

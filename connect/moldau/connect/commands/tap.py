@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.connect.commands.api import Rest, add_url
+from moldau.cli.connect_rest import Rest, add_url
 from moldau.connect.commands.check import local_worker
 from moldau.connect.commands.worker import add_worker_settings
 

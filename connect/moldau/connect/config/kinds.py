@@ -10,6 +10,8 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from pydantic import SecretStr
 
+from moldau.config import hiding
+
 
 class Kind(StrEnum):
     """The types that Kafka's REST API names."""
@@ -25,7 +27,7 @@ class Kind(StrEnum):
     PASSWORD = "PASSWORD"  # noqa: S105 - the name of a type
 
 
-HIDDEN = "[hidden]"
+HIDDEN = hiding.HIDDEN
 _BITS: Mapping[Kind, int] = {Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}
 _OF_TYPE: Mapping[object, Kind] = {
     str: Kind.STRING,

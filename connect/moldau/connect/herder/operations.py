@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from moldau.config.hiding import hidden
 from moldau.connect.api import Connector, SinkConnector, SourceConnector
 from moldau.connect.config.infos import ConfigInfos
 from moldau.connect.herder.refusals import (
@@ -22,7 +23,7 @@ from moldau.connect.herder.refusals import (
 from moldau.connect.herder.shell import Herder
 from moldau.connect.herder.signing import verify
 from moldau.connect.installed.plugins import catalogue, connector_class, resolved
-from moldau.connect.installed.secrets import hidden, masked, secret_values, unmasked
+from moldau.connect.installed.secrets import masked, secret_values, unmasked
 from moldau.connect.plugins import PluginNotFound, validate
 from moldau.connect.storage.configs import ConnectorEntry, RestartRequest
 from moldau.connect.storage.keys import TargetState, TaskId

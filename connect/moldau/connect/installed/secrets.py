@@ -11,11 +11,11 @@ is an error of its key; it is never stored as if it were the secret.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 from urllib.parse import unquote, unquote_plus
 
+from moldau.config.hiding import has_secret_name, hidden, secret_places
 from moldau.connect.api import Connector
 from moldau.connect.config.kinds import HIDDEN, Kind
 from moldau.connect.config.model import ConfigModel, Problem
@@ -24,18 +24,6 @@ from moldau.connect.plugins import PluginKind, PluginNotFound
 from moldau.connect.plugins.stages import aliases
 from moldau.errors import MoldauError
 
-_WORD: Final = r"(?:password|passwd|pwd|secret|token)"
-_NAME: Final = re.compile(
-    rf"(?:{_WORD}|jaas\.config|auth\.user\.info|keystore\.key|secret\.(?:access\.)?key)$", re.I
-)
-_IN_ADDRESS: Final = (
-    re.compile(r"://[^:/?#@\s]*:([^/?#\s]+)@"),
-    re.compile(r"://[^:/?#@\s]*:(?!\d+[/?;,])([^@\s]+)@"),  # a slash in the password
-    re.compile(r"^jdbc:oracle:\w+:[^/@\s]+/(\S+)@"),
-    re.compile(rf"[?&][\w.]*{_WORD}=([^&]+)", re.I),
-    re.compile(rf";\s*[\w.]*{_WORD}=([^;]+)", re.I),
-)
-_REFERENCE: Final = re.compile(r"(?:\$\{[^}]*\})+")
 _CONVERTERS: Final = (
     ("key.converter", PluginKind.CONVERTER),
     ("value.converter", PluginKind.CONVERTER),
@@ -50,7 +38,7 @@ def secret_values(config: Mapping[str, str]) -> set[str]:
     for name, value in config.items():
         if name in names:
             found |= set() if "${" in value else {value}
-        for start, end in _places(value):
+        for start, end in secret_places(value):
             part = value[start:end]
             found |= {part, unquote(part), unquote_plus(part)}
     return found
@@ -58,7 +46,7 @@ def secret_values(config: Mapping[str, str]) -> set[str]:
 
 def secret_names(config: Mapping[str, str]) -> set[str]:
     """Return the keys of a config whose whole value is a secret."""
-    names = {name for name in config if _NAME.search(name)}
+    names = {name for name in config if has_secret_name(name)}
     for prefix, model in _models(config):
         names |= {prefix + each.name for each in model.settings() if each.kind is Kind.PASSWORD}
     return names & set(config)
@@ -86,25 +74,6 @@ def _models(config: Mapping[str, str]) -> Iterator[tuple[str, type[ConfigModel]]
                 yield prefix, catalogue().find(plugin, name).cls.config_model
         except PluginNotFound:
             continue
-
-
-def _places(value: str) -> list[tuple[int, int]]:
-    """Return the positions of passwords inside a value, in order and without overlap."""
-    found: list[tuple[int, int]] = []
-    for pattern in _IN_ADDRESS:
-        for match in pattern.finditer(value):
-            start, end = match.span(1)
-            is_new = all(end <= other or start >= until for other, until in found)
-            if is_new and not _REFERENCE.fullmatch(value[start:end]):
-                found.append((start, end))
-    return sorted(found)
-
-
-def hidden(value: str) -> str:
-    """Return a value with the passwords inside it hidden."""
-    for start, end in reversed(_places(value)):
-        value = value[:start] + HIDDEN + value[end:]
-    return value
 
 
 def masked(config: Mapping[str, str], owner: Mapping[str, str] | None = None) -> dict[str, str]:
@@ -136,7 +105,7 @@ def unmasked(
             continue
         if shown.get(name) == value or (value == HIDDEN and name in names and name in known):
             found[name] = known[name]
-        elif name in names or HIDDEN in {value[start:end] for start, end in _places(value)}:
+        elif name in names or HIDDEN in {value[start:end] for start, end in secret_places(value)}:
             problems.append(
                 Problem(
                     name,

@@ -14,24 +14,15 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands.acl_words import named, operation_of, principal_of, resource_of, told
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.output import write_json, write_lines, write_table
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
-    from moldau.client.admin.security import Acl, AclFilter, AclPattern
-    from moldau.protocol.acl_operations import AclOperation, AclResource
+    from moldau.client.admin.security import Acl, AclFilter
 
-_TYPES: Final = {
-    "topic": "TOPIC",
-    "group": "GROUP",
-    "cluster": "CLUSTER",
-    "transactional-id": "TRANSACTIONAL_ID",
-    "delegation-token": "DELEGATION_TOKEN",
-    "user": "USER",
-}
-_CLUSTER: Final = "kafka-cluster"
 _HEADER: Final = ("permission", "principal", "host", "operation", "resource")
 
 
@@ -130,15 +121,15 @@ def _explain(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.decision import deciding
     from moldau.client.admin.security import AclFilter, AclPermission, SecurityAdmin
 
-    kind, name, _ = _resource(arguments.resource)
-    operation, principal = _operation(arguments.operation), _principal(arguments.user)
+    kind, name, _ = resource_of(arguments.resource)
+    operation, principal = operation_of(arguments.operation), principal_of(arguments.user)
     chosen = AclFilter(name=name, type=kind, decides=True)
     with opened_admin(arguments, context) as admin:
         rules = admin.run(lambda client: SecurityAdmin(client).describe_acls(chosen))
     rule = deciding(rules, principal, arguments.host, operation)
     is_allowed = rule is not None and rule.permission is AclPermission.ALLOW
     if rule is not None:
-        why = f"by the rule: {_told(rule)}"
+        why = f"by the rule: {told(rule)}"
     elif rules:
         why = f"{arguments.resource} has rules ({len(rules)}), and none allows it"
     else:
@@ -173,7 +164,7 @@ def _suggest(arguments: Namespace, context: Context) -> int:
             lines += RealFiles().read_text(absolute_path(path)).splitlines()
         except (OSError, UnicodeDecodeError) as error:
             raise UsageError(f"{path}: {error}") from error
-    found = suggested(lines, None if arguments.user is None else _principal(arguments.user))
+    found = suggested(lines, None if arguments.user is None else principal_of(arguments.user))
     if arguments.json:
         write_json(context.out, [_plain(each) for each in found.rules])
     else:
@@ -188,18 +179,18 @@ def _command_of(rule: Acl) -> str:
     from shlex import join
 
     user = rule.principal.removeprefix("User:") if rule.principal.count(":") == 1 else ""
-    return join(["moldau", "acl", "add", user or rule.principal, rule.operation.name, _named(rule)])
+    return join(["moldau", "acl", "add", user or rule.principal, rule.operation.name, named(rule)])
 
 
 def _chosen(arguments: Namespace) -> AclFilter:
     from moldau.client.admin.security import AclFilter
 
-    principal = None if arguments.user is None else _principal(arguments.user)
+    principal = None if arguments.user is None else principal_of(arguments.user)
     if arguments.resource is None:
         if arguments.deciding:
             raise UsageError("--deciding is about one resource: give --resource TYPE:NAME")
         return AclFilter(principal=principal)
-    kind, name, pattern = _resource(arguments.resource)
+    kind, name, pattern = resource_of(arguments.resource)
     if arguments.deciding:
         return AclFilter(principal=principal, name=name, type=kind, decides=True)
     return AclFilter(principal=principal, name=name, type=kind, pattern=pattern)
@@ -238,39 +229,10 @@ def _rules(arguments: Namespace) -> list[Acl]:
 def _rule(arguments: Namespace, operation: str, resource: str) -> Acl:
     from moldau.client.admin.security import Acl, AclPermission
 
-    kind, name, pattern = _resource(resource)
+    kind, name, pattern = resource_of(resource)
     permission = AclPermission.DENY if arguments.deny else AclPermission.ALLOW
-    principal = _principal(arguments.user)
-    return Acl(principal, _operation(operation), name, kind, pattern, permission, arguments.host)
-
-
-def _principal(text: str) -> str:
-    return text if ":" in text else f"User:{text}"
-
-
-def _operation(text: str) -> AclOperation:
-    from moldau.protocol.acl_operations import AclOperation
-
-    name = text.upper().replace("-", "_")
-    known = [each.name for each in AclOperation if each > AclOperation.ANY]
-    if name not in known:
-        raise UsageError(f"{text!r} is no operation; there are {', '.join(known)}")
-    return AclOperation[name]
-
-
-def _resource(text: str) -> tuple[AclResource, str, AclPattern]:
-    from moldau.client.admin.security import AclPattern
-    from moldau.protocol.acl_operations import AclResource
-
-    kind, colon, name = text.partition(":")
-    if kind == "cluster" and not colon:
-        name = _CLUSTER
-    if kind not in _TYPES or not name:
-        raise UsageError(f"{text!r} is not TYPE:NAME; the types are {', '.join(_TYPES)}")
-    pattern = AclPattern.LITERAL
-    if name.endswith("*") and name != "*":
-        pattern, name = AclPattern.PREFIXED, name[:-1]
-    return AclResource[_TYPES[kind]], name, pattern
+    principal = principal_of(arguments.user)
+    return Acl(principal, operation_of(operation), name, kind, pattern, permission, arguments.host)
 
 
 def _write(arguments: Namespace, context: Context, rules: list[Acl]) -> None:
@@ -278,7 +240,7 @@ def _write(arguments: Namespace, context: Context, rules: list[Acl]) -> None:
         write_json(context.out, [_plain(each) for each in rules])
         return
     rows = [
-        [each.permission.name, each.principal, each.host, each.operation.name, _named(each)]
+        [each.permission.name, each.principal, each.host, each.operation.name, named(each)]
         for each in rules
     ]
     rows.sort(key=_last_first)
@@ -288,18 +250,6 @@ def _write(arguments: Namespace, context: Context, rules: list[Acl]) -> None:
 def _last_first(row: list[str]) -> list[str]:
     """Sort by the resource first."""
     return row[::-1]
-
-
-def _named(rule: Acl) -> str:
-    from moldau.client.admin.security import AclPattern
-
-    kind = rule.type.name.lower().replace("_", "-")
-    return f"{kind}:{rule.name}{'*' if rule.pattern is AclPattern.PREFIXED else ''}"
-
-
-def _told(rule: Acl) -> str:
-    where = "" if rule.host == "*" else f" from {rule.host}"
-    return f"{rule.permission.name} {rule.principal} {rule.operation.name} {_named(rule)}{where}"
 
 
 def _plain(rule: Acl) -> dict[str, str]:

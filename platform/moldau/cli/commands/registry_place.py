@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.cli.command import Context, UsageError
 from moldau.cli.commands.cluster_connection import ClientSettings, profile_beside
+
+if TYPE_CHECKING:
+    from moldau.cli.profiles import Profile
 
 VARIABLE: Final = "MOLDAU_REGISTRY"
 URL: Final = "schema.registry.url"
@@ -50,6 +53,35 @@ def registry_place(
         return RegistryPlace(variable, "ENVIRONMENT", VARIABLE)
     url = profile_beside(context, *clusters).registry
     return None if url is None else RegistryPlace(url, "FILE", f"profile {context.profile.name}")
+
+
+def registry_settings(
+    given: str | None, path: str | None, context: Context, profile: Profile | None
+) -> dict[str, object]:
+    """Return the settings of a registry's client: of the profile, the environment, the file at
+    `path` and the URL that is given; the last of them wins."""
+    settings: dict[str, object] = {URL: DEFAULT}
+    if profile is not None:
+        settings |= _of_registry(profile.settings)
+        settings |= {} if profile.registry is None else {URL: profile.registry}
+    variable = context.environment.get(VARIABLE)
+    if variable is not None and context.profile_name is None:
+        settings[URL] = variable
+    if path is not None:
+        from moldau.client.settings.file import read_settings
+
+        settings |= _of_registry(read_settings(path)[0])
+    if given:
+        settings[URL] = given
+    return settings
+
+
+def _of_registry(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the registry's settings of these, which may be those of other clients too."""
+    from moldau.client.settings import serdes as rows
+
+    names = {row.name for row in rows.REGISTRY_ROWS}
+    return {name: value for name, value in given.items() if name in names}
 
 
 def take_registry(arguments: Namespace, context: Context, settings: ClientSettings) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
+from moldau.config.file_problems import Problem
 from moldau.errors import ConfigError
-from moldau.pipeline.problems import Problem
 
 if TYPE_CHECKING:
     import yaml
@@ -58,10 +58,10 @@ class Node:
         return self.value if isinstance(self.value, dict) else {}
 
 
-def parse(text: str, file: str) -> tuple[Node, list[Problem]]:
+def parse(text: str, file: str, otherwise: str) -> tuple[Node, list[Problem]]:
     """Parse the text. Return the tree, and the problems with its keys.
 
-    Raises ConfigError if the text is not a YAML mapping."""
+    Raises ConfigError if the text is not a YAML mapping; `otherwise` says what it should be."""
     import yaml
 
     try:
@@ -72,9 +72,7 @@ def parse(text: str, file: str) -> tuple[Node, list[Problem]]:
         load_yaml(text, file)  # raises an error that does not quote the file
         raise ConfigError("not YAML", file=file) from None
     if not isinstance(root, yaml.MappingNode):
-        raise ConfigError(
-            "a pipeline file is a YAML mapping: write it as docs/pipelines.md shows", file=file
-        )
+        raise ConfigError(otherwise, file=file)
     builder = _TreeBuilder(file)
     return builder.node(root, 1, 0), builder.problems
 

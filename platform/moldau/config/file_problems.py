@@ -1,4 +1,4 @@
-"""Describe problems of a pipeline file by their lines, and suggest the right spelling of names."""
+"""Describe problems of a file by their lines, and suggest the right spelling of names."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from difflib import get_close_matches
 
 @dataclass(frozen=True, slots=True, order=True)
 class Problem:
-    """A problem of a pipeline file: an error, or a warning about a likely mistake."""
+    """A problem of a file: an error, or a warning about a likely mistake."""
 
     line: int
     text: str
@@ -25,7 +25,7 @@ class Problem:
 
 
 def warning(line: int, text: str) -> Problem:
-    """Return a problem that does not stop the pipeline from running."""
+    """Return a problem that does not stop the file from being used."""
     return Problem(line, text, is_error=False)
 
 

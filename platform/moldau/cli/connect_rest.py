@@ -1,4 +1,4 @@
-"""The client of a worker's REST API that commands use."""
+"""The client of a Connect worker's REST API that commands use."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def add_json(parser: ArgumentParser) -> None:
     parser.add_argument("--json", action="store_true", help="print JSON")
 
 
-def _named_url(context: Context) -> str | None:
+def named_url(context: Context) -> str | None:
     """Return the URL of the environment or of the profile. A profile that is asked for by an option
     wins over the environment, as options do."""
     if context.profile_name is not None:
@@ -53,10 +53,13 @@ def _named_url(context: Context) -> str | None:
 class Rest:
     """The REST API of one worker, which forwards requests to the leader itself."""
 
-    def __init__(self, arguments: Namespace, context: Context) -> None:
-        import httpx
+    def __init__(self, arguments: Namespace, context: Context, option: str = "--url") -> None:
+        """Take the URL of the arguments, which `option` gives, or of the context."""
+        from moldau.client.serdes.extras import need
 
-        url = arguments.url or _named_url(context) or DEFAULT_URL
+        httpx = need("httpx", "connect-rest")
+        self._option = option
+        url = arguments.url or named_url(context) or DEFAULT_URL
         if not url.startswith(("http://", "https://")):
             url = f"http://{url}"
         scheme, _, place = url.rstrip("/").partition("://")
@@ -69,7 +72,7 @@ class Rest:
                 headers=headers, verify=_verification(context.environment.get(CA_VARIABLE)),
             )  # fmt: skip
         except httpx.InvalidURL as error:
-            raise UsageError(f"--url: {error}") from None
+            raise UsageError(f"{option}: {error}") from None
 
     def __enter__(self) -> Self:
         return self
@@ -95,7 +98,7 @@ class Rest:
         except httpx.HTTPError as error:
             raise RestRefused(
                 f"no Connect worker answers at {self.url}: {error}; start one with "
-                "`moldau connect start`, or name another with --url"
+                f"`moldau connect start`, or name another with {self._option}"
             ) from None
         if found.status_code >= _TOO_HIGH:
             raise RestRefused(_message(found.text) or f"HTTP {found.status_code}")
