@@ -2,86 +2,27 @@
 
 from __future__ import annotations
 
-import os
-import re
-import subprocess
-import sys
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
-from pathlib import Path
+from contextlib import ExitStack
 
 import pytest
 
 from moldau.runtime.node_processes import free_ports_in_row
 from moldau.spark.java import find_java
-from tests.client.guides import text_of
 from tests.connect.processes import Worker, wait_until
+from tests.e2e.terminal import Terminal, blocks
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
-
-GUIDE = "security.md"
-UNTIL_S = 60
-
-
-def section(title: str) -> str:
-    """The text of a section, with the sections below it only if it is of the second level."""
-    text = text_of(GUIDE)
-    level = title.partition(" ")[0]
-    found = re.search(rf"^{title}$\n(.*?)(?=^#{{2,{len(level)}}} |\Z)", text, re.M | re.S)
-    assert found, title
-    return found[1]
-
-
-def blocks(title: str, kind: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", section(title), re.DOTALL)
-
-
-class Terminal:
-    """A user's terminals in one folder: `do` waits for commands, `start` leaves a program running
-    until the block ends."""
-
-    def __init__(self, folder: Path, port: int) -> None:
-        self.folder = folder
-        self.port = port
-        places = (str(Path(sys.executable).parent), os.environ["PATH"])
-        clean = {name: text for name, text in os.environ.items() if not name.startswith("MOLDAU_")}
-        self.environment = {**clean, "PATH": os.pathsep.join(places), "HOME": str(folder)}
-
-    def do(self, commands: str) -> str:
-        done = subprocess.run(  # noqa: S603 - commands of the guide
-            ["/bin/bash", "-euc", commands.replace("9092", str(self.port))],
-            cwd=self.folder, env=self.environment, capture_output=True, text=True,
-            timeout=180, check=False,
-        )  # fmt: skip
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
-
-    @contextmanager
-    def start(self, command: str) -> Iterator[Path]:
-        """Yield the path of what the program writes."""
-        path = self.folder / f"{command.split()[1]}.out"
-        with path.open("w") as out:
-            process = subprocess.Popen(  # noqa: S603 - commands of the guide
-                ["/bin/bash", "-c", f"exec {command}"],
-                cwd=self.folder, env=self.environment, stdout=out, stderr=out,
-            )  # fmt: skip
-        try:
-            yield path
-        finally:
-            process.terminate()
-            try:
-                process.wait(UNTIL_S)
-            finally:
-                process.kill()
-                process.wait()
 
 
 @pytest.fixture(scope="module")
 def terminal(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Terminal]:
     """A cluster by the first block of the guide, and alice by the second."""
-    found = Terminal(tmp_path_factory.mktemp("secured"), free_ports_in_row(9))
+    port = free_ports_in_row(9)
+    folder = tmp_path_factory.mktemp("secured")
+    found = Terminal(folder, lambda text: text.replace("9092", str(port)))
     up, first, explained = blocks("## From nothing to a secured cluster in five minutes", "sh")[:3]
-    with found.start(f"{up.strip()} --port {found.port}") as said:
+    with found.start(f"{up.strip()} --port {port}") as said:
         wait_until(lambda: "Ctrl-C" in said.read_text(), "the cluster is up", 120)
         variable = f"{found.folder}/cluster/secured/admin.properties"
         assert found.do(first).endswith("first\n")

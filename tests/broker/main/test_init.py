@@ -109,6 +109,16 @@ def test_certificates_are_signed_for_nodes_and_clients(tmp_path: Path) -> None:
     assert "moldau init --secure" in command_of(cert, *nowhere)[2]
 
 
+def test_an_authority_is_made_once(tmp_path: Path) -> None:
+    folder = tmp_path / "secured"
+    assert run(cert, "authority", str(folder))[0] == Exit.DONE
+    assert stat.S_IMODE((folder / "authority.key").stat().st_mode) == 0o600
+    before = (folder / "ca.pem").read_text()
+    assert "already" in command_of(cert, "authority", str(folder))[2]
+    assert (folder / "ca.pem").read_text() == before
+    assert run(cert, "node", "b1", "--in", str(folder), "--out", str(tmp_path / "b1.pem"))[0] == 0
+
+
 def test_a_key_that_is_none_is_told() -> None:
     authority = make_authority("ca", NOW_MS)
     assert authority.key not in repr(authority)

@@ -1,13 +1,16 @@
-"""`moldau cert`: certificates from the authority that `moldau init --secure` made."""
+"""`moldau cert`: an authority, and the certificates that it signs."""
 
 from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.numbers import whole
 from moldau.errors import ConfigError
+
+if TYPE_CHECKING:
+    from moldau.runtime import Runtime
 
 _DAYS_MAX: Final = 3650
 
@@ -15,17 +18,19 @@ _DAYS_MAX: Final = 3650
 class CertCommand:
     """The `cert` command."""
 
-    summary = "Sign certificates for nodes and clients with the authority of init --secure."
+    summary = "Make an authority, and sign certificates for nodes and clients with it."
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+        authority = actions.add_parser("authority", help="a new authority: authority.key, ca.pem")
+        authority.add_argument("folder", metavar="DIR", help="a directory without an authority")
         node = actions.add_parser("node", help="a key and certificate for a node")
         node.add_argument("hosts", nargs="+", metavar="HOST", help="names and addresses of it")
         client = actions.add_parser("client", help="a key and certificate for a client")
         client.add_argument("name", metavar="NAME", help="its principal is User:CN=NAME")
         for each in (node, client):
             each.add_argument(
-                "--in", dest="folder", required=True, metavar="DIR", help="of moldau init --secure"
+                "--in", dest="folder", required=True, metavar="DIR", help="of the authority"
             )
             each.add_argument(
                 "--out", required=True, metavar="FILE", help="the new PEM file, key first"
@@ -36,6 +41,7 @@ class CertCommand:
                 metavar="DAYS",
                 help="how long it is valid (default: 730)",
             )
+        for each in (authority, node, client):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -46,12 +52,14 @@ class CertCommand:
         check_library()
         runtime = RealRuntime("cert")
         folder = absolute_path(arguments.folder)
+        if arguments.action == "authority":
+            return _make_authority(runtime, folder, context)
         try:
             key = runtime.files.read_text(f"{folder}/authority.key")
             certificate = runtime.files.read_text(f"{folder}/ca.pem")
         except OSError as error:
             raise ConfigError(
-                "it is no directory of moldau init --secure",
+                "it has no authority of moldau init --secure or moldau cert authority",
                 directory=folder,
                 why=error.strerror or str(error),
             ) from error
@@ -69,6 +77,26 @@ class CertCommand:
             raise ConfigError("the file cannot be written", path=path, why=why) from error
         context.out.write(f"{path}: valid for {days} days, as User:CN={name}\n")
         return Exit.DONE
+
+
+def _make_authority(runtime: Runtime, folder: str, context: Context) -> int:
+    from moldau.link.certificates import make_authority
+    from moldau.runtime.places import make_private_directory, write_private_text
+
+    key, certificate = f"{folder}/authority.key", f"{folder}/ca.pem"
+    for path in (key, certificate):
+        if runtime.files.exists(path):
+            raise ConfigError("there is an authority already: give another directory", path=path)
+    made = make_authority("moldau authority", runtime.clock.wall_ms())
+    try:
+        make_private_directory(folder)
+        write_private_text(key, made.key)
+        write_private_text(certificate, made.certificate)
+    except OSError as error:
+        why = error.strerror or str(error)
+        raise ConfigError("the authority cannot be written", directory=folder, why=why) from error
+    context.out.write(f"{certificate}: what nodes and clients trust; keep {key} private\n")
+    return Exit.DONE
 
 
 command = CertCommand()

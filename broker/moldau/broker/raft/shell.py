@@ -90,8 +90,8 @@ class RaftServices:
     """Returns the connections to the other voters; a sole voter never calls it."""
     terms: RaftSettings
     log: Logger
-    address_of: Callable[[int], tuple[str, int] | None] = lambda node_id: None
-    """Returns the address of a voter."""
+    address_of: Callable[[int, str], tuple[str, int] | None] = lambda node_id, listener: None
+    """Returns the address of a voter at a controllers' listener."""
     on_address: Callable[[int, str, int], None] = lambda node_id, host, port: None
     """Called with the address of the leader."""
 
@@ -114,12 +114,18 @@ _ADVICE: Final = {
 class _Waiting:
     """A fetch that waits for news."""
 
-    __slots__ = ("ask", "bytes_max", "high_watermark", "on_response", "timer")
+    __slots__ = ("ask", "bytes_max", "high_watermark", "listener", "on_response", "timer")
 
     def __init__(
-        self, ask: FetchAsk, bytes_max: int, high_watermark: int, on_response: OnResponse
+        self,
+        ask: FetchAsk,
+        listener: str,
+        bytes_max: int,
+        high_watermark: int,
+        on_response: OnResponse,
     ) -> None:
         self.ask = ask
+        self.listener = listener
         self.bytes_max = bytes_max
         self.high_watermark = high_watermark
         self.on_response = on_response
@@ -509,8 +515,10 @@ class RaftNode:
         if self.failure is not None:
             raise KafkaError(ErrorCode.BROKER_NOT_AVAILABLE)
 
-    def serve_fetch(self, request: FetchRequest, version: int, on_response: OnResponse) -> None:
-        """Serve a replica's fetch; without news the answer waits."""
+    def serve_fetch(
+        self, request: FetchRequest, version: int, listener: str, on_response: OnResponse
+    ) -> None:
+        """Serve a replica's fetch that came through a listener; without news the answer waits."""
         try:
             self._check_alive()
             ask, row = wire.fetch_ask_of(request, version, self._terms.cluster_id)
@@ -520,9 +528,9 @@ class RaftNode:
         verdict = self._judge(ask)
         bytes_max = min(row.partition_max_bytes, request.max_bytes)
         if self._is_news(ask, verdict) or request.max_wait_ms <= 0:
-            on_response(self._response(ask, verdict, bytes_max))
+            on_response(self._response(ask, verdict, bytes_max, listener))
             return
-        waiting = _Waiting(ask, bytes_max, verdict.high_watermark, on_response)
+        waiting = _Waiting(ask, listener, bytes_max, verdict.high_watermark, on_response)
         delay_s = min(request.max_wait_ms, WAIT_MS_MAX) / 1000
         waiting.timer = self._loop.call_later(delay_s, self._answer_waiting, waiting)
         self._waiting[waiting] = None
@@ -546,7 +554,9 @@ class RaftNode:
             or ask.high_watermark < verdict.high_watermark
         )
 
-    def _response(self, ask: FetchAsk, verdict: FetchVerdict, bytes_max: int) -> Response:
+    def _response(
+        self, ask: FetchAsk, verdict: FetchVerdict, bytes_max: int, listener: str
+    ) -> Response:
         records: object = b""
         log = self.quorum.log
         is_whole = not verdict.epoch_answer.error and verdict.diverging is None
@@ -558,7 +568,7 @@ class RaftNode:
                 verdict = FetchVerdict(epoch_answer)
             else:
                 records = piece if piece.size_bytes else b""
-        leader_at = self._ground.address_of(self.core.leader_id)
+        leader_at = self._ground.address_of(self.core.leader_id, listener)
         return wire.fetch_response(verdict, log.log_start_offset, records, leader_at)
 
     def _wake(self) -> None:
@@ -577,7 +587,8 @@ class RaftNode:
         if waiting.timer is not None:
             waiting.timer.cancel()
         ask = waiting.ask
-        waiting.on_response(self._response(ask, self.core.verdict_on(ask), waiting.bytes_max))
+        verdict = self.core.verdict_on(ask)
+        waiting.on_response(self._response(ask, verdict, waiting.bytes_max, waiting.listener))
 
     def serve_snapshot(self, request: FetchSnapshotRequest, on_response: OnResponse) -> None:
         """Serve a piece of a snapshot to a replica whose log ends before this log begins."""

@@ -37,6 +37,7 @@ from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import Member, RaftReplica
 from moldau.broker.raft.shell import Hooks, RaftNode, RaftServices
 from moldau.broker.raft.voters import KRAFT_VERSIONS
+from moldau.broker.server.voter_addresses import BOOTSTRAP_FROM, VoterAddresses
 from moldau.errors import BadData, CorruptLog, MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.ids import ZERO_UUID
@@ -60,8 +61,6 @@ OnRecords: TypeAlias = Callable[[Sequence[MetadataRecord], int], None]
 
 CLEAN_INTERVAL_MS: Final = 60_000
 _NO_OFFSET: Final = -1
-_BOOTSTRAP_FROM: Final = -2
-"""Controllers whose ids are not known get ids that count down from here."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,8 +99,12 @@ class LocalController:
         """Whether the broker in this process is registered."""
         self._is_closed = False
         self._is_open = False
-        self._heard: dict[int, tuple[str, int]] = {}
-        """The addresses of leaders from responses."""
+        self._addresses = VoterAddresses(
+            controller_config.listener,
+            (controller_config.voters, controller_config.bootstrap),
+            lambda: () if self._raft is None else self._raft.quorum.voters.voters,
+            audience.image,
+        )
         self._is_telling = False
         self._published = 0
         self._is_known = False
@@ -149,7 +152,7 @@ class LocalController:
             self._outside = Outside(
                 (self._runtime, self._log),
                 controller_config.membership.node_id,
-                self._addresses(),
+                self._addresses.all(),
                 lambda: self._active,
                 (
                     controller_config.terms.request_timeout_s,
@@ -201,7 +204,7 @@ class LocalController:
             ZERO_UUID if meta is None or meta.directory_id is None else meta.directory_id,
             quorum.voters.directories,
             quorum.voters.is_dynamic,
-            tuple(_BOOTSTRAP_FROM - number for number in range(len(controller_config.bootstrap))),
+            tuple(BOOTSTRAP_FROM - number for number in range(len(controller_config.bootstrap))),
             quorum.has_empty_disk,
         )
         core = RaftReplica(member, quorum.state, quorum, runtime.random, controller_config.timing)
@@ -218,34 +221,19 @@ class LocalController:
             lambda: self.outside.peers,
             controller_config.terms,
             self._log,
-            lambda node_id: self._addresses().get(node_id),
+            self._addresses.at,
             self._on_address,
         )
         return RaftNode(ground, quorum, core, hooks)
 
     # Addresses of other nodes.
 
-    def _addresses(self) -> dict[int, tuple[str, int]]:
-        """Return the addresses of the voters, from the settings and the log, and of the bootstrap
-        servers."""
-        controller_config = self._controller_config
-        found = dict(controller_config.voters)
-        for number, at in enumerate(controller_config.bootstrap):
-            found[_BOOTSTRAP_FROM - number] = at
-        found.update(self._heard)
-        if self._raft is not None:
-            for voter in self._raft.quorum.voters.voters:
-                for _, host, port in voter.endpoints[:1]:
-                    found[voter.voter_id] = host, port
-        return found
-
     def _on_voters(self) -> None:
         if self._outside is not None:
-            self._outside.update(self._addresses())
+            self._outside.update(self._addresses.all())
 
     def _on_address(self, node_id: int, host: str, port: int) -> None:
-        if self._heard.get(node_id) != (host, port) and node_id >= 0:
-            self._heard[node_id] = host, port
+        if self._addresses.hear(node_id, host, port):
             self._on_voters()
 
     def live(self) -> None:

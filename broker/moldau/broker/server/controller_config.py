@@ -48,6 +48,9 @@ class ControllerConfig:
     """The addresses of controllers that know the voters, if the settings do not name the voters."""
     own: tuple[tuple[str, str, int], ...] = ()
     """The endpoints of this node's controller: listener, host, port."""
+    listener: str = ""
+    """The listener of other controllers that this node connects to: the first that the settings
+    name."""
     has_others: bool = False
     """Whether the settings name controllers on other nodes."""
     security: Callable[[Runtime], Security | None] = lambda runtime: None
@@ -61,12 +64,14 @@ def controller_config_of(settings: Settings, cluster_id: str, directory: str) ->
     static = tuple(voter.node_id for voter in voters)
     segment_bytes = settings[rows.internal_metadata_log_segment_bytes]
     bootstrap = () if voters else _bootstrap(settings)
-    advertised = read_listeners(settings).advertised_controller
+    listeners = read_listeners(settings)
+    advertised = listeners.advertised_controller
     own = {(each.host, each.port) for each in advertised}
     return ControllerConfig(
         bootstrap=bootstrap,
         security=partial(to_controllers, settings),
         own=tuple((each.name, each.host, each.port) for each in advertised if each.host),
+        listener=next(iter(listeners.controller_names), ""),
         has_others=bool(voters) or bool(set(bootstrap) - own),
         directory=directory,
         membership=Membership(settings[node_id], static),

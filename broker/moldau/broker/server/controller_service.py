@@ -118,7 +118,7 @@ class ControllerService:
             if key == _FETCH:
                 fetch = cast(FetchRequest, request.decode())
                 request.connection.session = fetch.replica_state.replica_id
-                raft.serve_fetch(fetch, version, request.answer)
+                raft.serve_fetch(fetch, version, request.context.listener, request.answer)
             elif key in _RAFT:
                 raft.serve(cast(wire.RaftRequest, request.decode()), request.answer)
             elif key == _FETCH_SNAPSHOT:
