@@ -1,6 +1,7 @@
 """The protection of an HTTP server: TLS, client certificates, passwords and bearer tokens.
 
-One file of settings protects any of them (Connect's REST API, metrics, console, registry):
+One file of settings protects any of them (Connect's REST API, Streams' queries, metrics, console,
+registry):
 
     ssl.keystore.location=/etc/moldau/node.pem       # TLS
     ssl.truststore.location=/etc/moldau/ca.pem       # with ssl.client.auth=required: mTLS
@@ -64,7 +65,9 @@ TABLE: Final = SettingTable(
     (*_OWN, *(each for each in SECURITY_ROWS if each.name.startswith("ssl.")))
 )
 """The settings of an HTTP server's protection."""
-_REALM: Final = b'Basic realm="moldau"'
+CHALLENGE: Final = b'Basic realm="moldau"'
+"""The header WWW-Authenticate of an answer 401."""
+NEEDS_LOGIN: Final = "a user and password, or a bearer token, is needed"
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,11 +129,11 @@ class HttpProtection:
 
 
 async def _refuse(send: Any) -> None:
-    body = b'{"error_code":401,"message":"a user and password, or a bearer token, is needed"}'
+    body = f'{{"error_code":401,"message":"{NEEDS_LOGIN}"}}'.encode()
     headers = [
         (b"content-type", b"application/json"),
         (b"content-length", str(len(body)).encode()),
-        (b"www-authenticate", _REALM),
+        (b"www-authenticate", CHALLENGE),
     ]
     await send({"type": "http.response.start", "status": 401, "headers": headers})
     await send({"type": "http.response.body", "body": body})

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 import uvicorn
 
 from moldau.errors import MoldauError
+from moldau.runtime.tls import following
 
 if TYPE_CHECKING:
     import ssl
@@ -70,7 +71,7 @@ class HttpServer:
         )  # fmt: skip
         config.load()
         if context is not None:
-            config.ssl = _following(context)
+            config.ssl = following(context)
         self._server = _Server(config)
         serving = self._server.serve(sockets=[self._socket])
         self._task = self._runtime.spawn(serving, name="http")
@@ -85,17 +86,6 @@ class HttpServer:
                 await asyncio.wait([self._task])
         if self._socket is not None:
             self._socket.close()
-
-
-def _following(context: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
-    """Return a context that uses the present certificate in each handshake."""
-    first = context()
-
-    def choose(handshake: ssl.SSLObject, name: str, _: ssl.SSLContext) -> None:
-        handshake.context = context()
-
-    first.sni_callback = choose
-    return first
 
 
 class _Server(uvicorn.Server):

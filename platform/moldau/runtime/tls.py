@@ -376,6 +376,18 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         return default if self._plain is None else self._plain.get_extra_info(name, default)
 
 
+def following(context: Callable[[], ssl.SSLContext]) -> ssl.SSLContext:
+    """Return a context for servers that take one: it uses the present certificate in each
+    handshake."""
+    first = context()
+
+    def choose(handshake: ssl.SSLObject, name: str, _: ssl.SSLContext) -> None:
+        handshake.context = context()
+
+    first.sni_callback = choose
+    return first
+
+
 def _reason_of(error: Exception) -> str:
     """Return OpenSSL's words, without its file names and line numbers."""
     if isinstance(error, ssl.SSLCertVerificationError):

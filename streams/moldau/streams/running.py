@@ -6,14 +6,15 @@ process or for a thread without a loop. On the main thread it stops on SIGTERM a
 
 from __future__ import annotations
 
-from collections.abc import Coroutine, Mapping, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import AsyncExitStack, ExitStack
 from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from moldau.config import Problem
 from moldau.config.problems import BadSettings
+from moldau.link.http_protection import HttpProtection, load_peer_context, load_protection
 from moldau.runtime import Runtime
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import GlobalStore
@@ -32,6 +33,9 @@ from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings, app_settings
 from moldau.streams.worker.shell import Worker
 from moldau.streams.worker.state_directory import StateDirectory
+
+if TYPE_CHECKING:
+    import ssl
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,11 +60,15 @@ async def run_plan(
         left.callback(place.reports.ended)
         server: QueryServer | None = None
         if (listen := listen_place(settings, place.index)) is not None:
-            server = QueryServer(runtime)
+            protection, peers = _protection(settings, runtime)
+            server = QueryServer(runtime, protection, peers)
             left.push_async_callback(server.aclose)
             bound = listen._replace(port=await server.listen(*listen))
             settings = replace(settings, server=advertised(settings, bound, place.index))
-            place.reports.listening(settings.server, is_open=bound.is_open)
+            place.reports.listening(
+                f"{protection.scheme}://{settings.server}",
+                is_open=bound.is_open and protection.is_open,
+            )
         run = partial(_run_worker, settings, runtime, directory, place, server)
         if not patterns_of(plan):
             await run(plan)
@@ -68,6 +76,16 @@ async def run_plan(
         names = await left.enter_async_context(topic_names(settings, runtime))
         refresh_s = settings.own[rows.pattern_refresh_ms] / 1000
         await run_as_topics_come(plan, names, run, refresh_s, place.reports)
+
+
+def _protection(
+    settings: AppSettings, runtime: Runtime
+) -> tuple[HttpProtection, Callable[[], ssl.SSLContext] | None]:
+    """Return the protection of the queries, and the TLS context of requests to other workers."""
+    path = settings.own[rows.queries_http_config]
+    if not path:
+        return HttpProtection(), None
+    return load_protection(path, runtime.clock), load_peer_context(path, runtime.clock)
 
 
 async def _run_worker(

@@ -93,9 +93,9 @@ class Two:
     async def metrics(self) -> Answer:
         return Answer(200, b"up 1\n", "text/plain")
 
-    async def forward(self, server: str, target: str) -> Answer:
+    async def forward(self, server: str, asked: Request) -> Answer:
         self.asked.append(server)
-        return await self.apis[server].answer(request(target, is_forwarded=True))
+        return await self.apis[server].answer(request(asked.target, is_forwarded=True))
 
     def get(self, server: str, target: str) -> tuple[int, Any]:
         answer = asyncio.run(self.apis[server].answer(request(target)))

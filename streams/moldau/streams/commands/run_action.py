@@ -45,6 +45,8 @@ def run_app(arguments: Namespace, context: Context) -> int:
         given["state.dir"] = arguments.state
     if arguments.listen is not None:
         given["queries.listen"] = arguments.listen
+    if arguments.http_config is not None:
+        given["queries.http.config"] = arguments.http_config
     if arguments.accept_changes:
         given["accept.topology.changes"] = "true"
     settings = checked(given)
@@ -113,6 +115,7 @@ def _words(arguments: Namespace, context: Context) -> list[str]:
         ("--command-config", arguments.command_config),
         ("--state", arguments.state),
         ("--listen", arguments.listen),
+        ("--http-config", arguments.http_config),
         ("--log-level", arguments.log_level),
     ):
         if value is not None:

@@ -41,6 +41,12 @@ class StreamsCommand:
             help="answer queries and serve metrics over HTTP there",
         )
         run.add_argument(
+            "--http-config",
+            metavar="FILE",
+            help="settings that protect --listen: TLS, client certificates, passwords, bearer "
+            "tokens (docs/security.md)",
+        )
+        run.add_argument(
             "--workers", type=whole(1, _WORKERS_MAX), default=1, metavar="N", help="processes (1)"
         )
         run.add_argument(

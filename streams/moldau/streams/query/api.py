@@ -41,8 +41,8 @@ from moldau.streams.serdes.types import BYTES, INTERNAL_ANY, LENIENT_TEXT, TEXT
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
-Forward = Callable[[str, str], Awaitable[Answer]]
-"""Requests a target from another worker (host:port). StoreUnavailable if it does not answer."""
+Forward = Callable[[str, Request], Awaitable[Answer]]
+"""Forwards a request to another worker (host:port). StoreUnavailable if it does not answer."""
 
 LIMIT: Final = 1000
 LIMIT_MAX: Final = 100_000
@@ -183,7 +183,7 @@ class Api:
         except NotHere as error:
             if request.is_forwarded or error.owner is None or error.owner == self._server:
                 raise
-            return await self._forward(error.owner, request.target)
+            return await self._forward(error.owner, request)
         if isinstance(question, Fetch):
             return json_answer({"rows": [row_json(each) for each in found]})
         if found is None:
@@ -242,7 +242,7 @@ class Api:
             others[owner] = None
         found = []
         for server in others:
-            answer = await self._forward(server, request.target)
+            answer = await self._forward(server, request)
             if answer.status != 200:
                 raise StoreUnavailable(f"{server}: {_reason(answer)}")
             found.append(msgspec.json.decode(answer.body))

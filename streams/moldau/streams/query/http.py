@@ -19,6 +19,8 @@ from urllib.parse import parse_qsl, unquote, urlsplit
 import h11
 import msgspec
 
+from moldau.link.http_protection import CHALLENGE
+
 JSON: Final = "application/json"
 FORWARDED: Final = "moldau-forwarded"
 ANSWER_BYTES_MAX: Final = 64 * 1024 * 1024
@@ -39,6 +41,8 @@ class Request:
     options: Mapping[str, str] = field(default_factory=dict)
     is_forwarded: bool = False
     """Whether another worker forwarded the request: it is answered here or not at all."""
+    authorization: str = field(default="", repr=False)
+    """The header with the client's login."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +101,8 @@ class ServerTalk:
             ("Content-Type", answer.content_type),
             ("Content-Length", str(len(answer.body))),
         ]
+        if answer.status == HTTPStatus.UNAUTHORIZED:
+            headers.append(("WWW-Authenticate", CHALLENGE.decode()))
         if answer.is_retryable:
             headers.append(("Retry-After", "1"))
         reason = HTTPStatus(answer.status).phrase.encode()
@@ -121,8 +127,15 @@ def _request(event: h11.Request) -> Request:
     parts = urlsplit(target)
     segments = tuple(unquote(each) for each in parts.path.split("/") if each)
     options = dict(parse_qsl(parts.query, keep_blank_values=True))
-    is_forwarded = any(name == FORWARDED.encode() for name, _ in event.headers)
-    return Request(event.method.decode("latin-1"), target, segments, options, is_forwarded)
+    headers = {bytes(name): bytes(value) for name, value in event.headers}
+    return Request(
+        event.method.decode("latin-1"),
+        target,
+        segments,
+        options,
+        FORWARDED.encode() in headers,
+        headers.get(b"authorization", b"").decode("latin-1"),
+    )
 
 
 class ClientTalk:
@@ -135,9 +148,11 @@ class ClientTalk:
         self._content_type = JSON
         self._body = bytearray()
 
-    def ask(self, target: str) -> bytes:
-        """Return the bytes of the request."""
+    def ask(self, target: str, authorization: str = "") -> bytes:
+        """Return the bytes of the request, with the login of the client."""
         headers = [("Host", self._server), ("Connection", "close"), (FORWARDED, "1")]
+        if authorization:
+            headers.append(("Authorization", authorization))
         request = h11.Request(method="GET", target=target, headers=headers)
         return b"".join(self._talk.send(event) or b"" for event in (request, h11.EndOfMessage()))
 

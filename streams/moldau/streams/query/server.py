@@ -1,15 +1,24 @@
-"""The server of the query API, on the worker's own event loop and runtime."""
+"""The server of the query API, on the worker's own event loop and runtime.
+
+It is protected by the same settings as every HTTP server here (`moldau.link.http_protection`).
+A request that another worker has to answer goes there with the login of its client, over TLS if
+this worker serves it.
+"""
 
 from __future__ import annotations
 
 import asyncio
+import ssl
+from collections.abc import Callable
 from typing import Final
 
 from moldau.errors import MoldauError
+from moldau.link.http_protection import NEEDS_LOGIN, HttpProtection
 from moldau.runtime import Runtime
 from moldau.runtime.interface import Listener
+from moldau.runtime.tls import following
 from moldau.streams.query.api import Api
-from moldau.streams.query.http import Answer, ClientTalk, NotHttp, ServerTalk, refusal
+from moldau.streams.query.http import Answer, ClientTalk, NotHttp, Request, ServerTalk, refusal
 from moldau.streams.query.questions import StoreUnavailable
 
 _IDLE_S: Final = 60.0
@@ -24,16 +33,26 @@ class CannotListen(MoldauError):
 class QueryServer:
     """The HTTP server of one worker. It listens after `listen`, and answers after `serve`."""
 
-    def __init__(self, runtime: Runtime) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        protection: HttpProtection | None = None,
+        peers: Callable[[], ssl.SSLContext] | None = None,
+    ) -> None:
+        """`peers` returns the TLS context of requests to other workers."""
         self._runtime = runtime
+        self._protection = protection or HttpProtection()
+        self._peers = peers
         self._listener: Listener | None = None
         self._api: Api | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def listen(self, host: str, port: int) -> int:
         """Listen and return the port (0: a free one). Raise CannotListen if that fails."""
+        context = self._protection.context
+        tls = None if context is None else following(context)
         try:
-            listener = await self._runtime.network.serve_streams(self._talk, host, port)
+            listener = await self._runtime.network.serve_streams(self._talk, host, port, tls=tls)
         except OSError as error:
             raise CannotListen(
                 "queries cannot listen: choose another --listen, or end what listens there",
@@ -64,11 +83,7 @@ class QueryServer:
                     async with asyncio.timeout(_IDLE_S):
                         talk.receive(await reader.read(_READ_BYTES))
                     continue
-                if self._api is None:
-                    answer = refusal(503, "the worker starts: ask again", is_retryable=True)
-                else:
-                    answer = await self._api.answer(request)
-                writer.write(talk.answer(answer))
+                writer.write(talk.answer(await self._answer(request)))
                 await writer.drain()
         except (NotHttp, OSError, TimeoutError):
             return  # the client sent something wrong, or has gone
@@ -76,17 +91,27 @@ class QueryServer:
             self._writers.discard(writer)
             writer.close()
 
-    async def forward(self, server: str, target: str) -> Answer:
-        """Request a target from another worker. Raise StoreUnavailable if it does not answer."""
+    async def _answer(self, request: Request) -> Answer:
+        by = self._protection
+        if by.asks_login and not by.admits(request.authorization):
+            return refusal(401, NEEDS_LOGIN)
+        if self._api is None:
+            return refusal(503, "the worker starts: ask again", is_retryable=True)
+        return await self._api.answer(request)
+
+    async def forward(self, server: str, request: Request) -> Answer:
+        """Let another worker answer. Raise StoreUnavailable if it does not."""
         host, _, port = server.rpartition(":")
         talk = ClientTalk(server)
         try:
             async with asyncio.timeout(_FORWARD_S):
                 reader, writer = await self._runtime.network.open_streams(
-                    host.strip("[]"), int(port)
+                    host.strip("[]"),
+                    int(port),
+                    tls=None if self._peers is None else self._peers(),
                 )
                 try:
-                    writer.write(talk.ask(target))
+                    writer.write(talk.ask(request.target, request.authorization))
                     answer = None
                     while answer is None:
                         answer = talk.receive(await reader.read(_READ_BYTES))

@@ -31,13 +31,14 @@ class Reports:
         """Report that the worker has subscribed."""
         LOG.info("streams: reading %s", ", ".join(inputs))
 
-    def listening(self, server: str, *, is_open: bool) -> None:
+    def listening(self, url: str, *, is_open: bool) -> None:
         """Report the address where queries are answered."""
-        LOG.info("streams: queries at http://%s", server)
+        LOG.info("streams: queries at %s", url)
         if is_open:
             LOG.warning(
-                "streams: queries at %s are open to other machines, without a password or TLS",
-                server,
+                "streams: queries at %s are open to other machines, without a login; "
+                "--http-config protects them",
+                url,
             )
 
     def assigned(self, tasks: Iterable[WorkerTask]) -> None:

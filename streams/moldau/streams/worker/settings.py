@@ -74,6 +74,13 @@ queries_listen = Setting(
     "port 0 is one that the system chooses, and of several workers each has the next. Empty: no "
     "server.",
 )
+queries_http_config = Setting(
+    "queries.http.config",
+    STRING,
+    "",
+    "A file with the settings that protect the queries, as `--http-config`: TLS, client "
+    "certificates, passwords, bearer tokens (docs/security.md). Empty: no protection.",
+)
 processing_guarantee = Setting(
     "processing.guarantee",
     STRING,
@@ -168,6 +175,7 @@ STREAMS_SETTINGS: Final = SettingTable(
         pattern_refresh_ms,
         application_server,
         queries_listen,
+        queries_http_config,
         commit_interval_ms,
         poll_ms,
         buffered_records,
