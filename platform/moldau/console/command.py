@@ -56,19 +56,19 @@ class ConsoleCommand:
         clusters = (arguments.bootstrap, arguments.command_config)
         registry = registry_place(arguments.registry, context, *clusters)
         shown = {**settings, **({} if registry is None else {URL: registry.url})}
-        if host not in LOCAL and arguments.http_config is None:
-            does = "change the cluster" if arguments.admin else "read its messages"
-            context.err.write(
-                f"moldau: the console has no login: {host}:{port} lets every visitor {does}; "
-                "--http-config protects it\n"
-            )
 
         async def main(runtime: Runtime) -> None:
-            from moldau.link.http_protection import HttpProtection, load_protection
+            from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
             from moldau.runtime.signals import until_signal
 
             path = arguments.http_config
             by = HttpProtection() if path is None else load_protection(path, runtime.clock)
+            if open_to_all(by, host):
+                does = "change the cluster" if arguments.admin else "read its messages"
+                context.err.write(
+                    f"moldau: the console has no login: {host}:{port} lets every visitor {does}; "
+                    "--http-config protects it\n"
+                )
             access = _access(runtime, arguments.admin, context)
             place = (host, port), by, access
             await until_signal(_serve(runtime, shown, place, context))
