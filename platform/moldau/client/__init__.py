@@ -27,6 +27,15 @@ if TYPE_CHECKING:
     from moldau.client.admin.groups import OffsetsNotStored
     from moldau.client.admin.partitions import EligibleReplicas, Reassignment
     from moldau.client.admin.progress import GroupProgress, PartitionProgress
+    from moldau.client.admin.quotas import QuotaAdmin, QuotaEntity
+    from moldau.client.admin.security import (
+        Acl,
+        AclFilter,
+        AclPattern,
+        AclPermission,
+        ScramUser,
+        SecurityAdmin,
+    )
     from moldau.client.admin.share_groups import ShareGroupAdmin, ShareOffset
     from moldau.client.admin.topics import CreatedTopic, NewTopic
     from moldau.client.admin.transactions import (
@@ -77,8 +86,9 @@ if TYPE_CHECKING:
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.link.lifetime import ClientClosed, WrongLoop
     from moldau.link.metadata import Broker, Partition, Topic, TopicPartition
-    from moldau.protocol.acl_operations import AclOperation
+    from moldau.protocol.acl_operations import AclOperation, AclResource
     from moldau.protocol.election import Election
+    from moldau.protocol.scram import ScramMechanism
     from moldau.records import ConsumerRecord, K, TimestampType, V
 
 # The public names of each module. A leading dot means a module beside this package.
@@ -87,8 +97,9 @@ _MODULES = {
     ".errors.codes": "ErrorCode KafkaError",
     ".link.lifetime": "ClientClosed WrongLoop",
     ".link.metadata": "Broker Partition Topic TopicPartition",
-    ".protocol.acl_operations": "AclOperation",
+    ".protocol.acl_operations": "AclOperation AclResource",
     ".protocol.election": "Election",
+    ".protocol.scram": "ScramMechanism",
     ".records": "ConsumerRecord K TimestampType V",
     "admin.admin": "Admin",
     "admin.cluster": (
@@ -99,6 +110,8 @@ _MODULES = {
     "settings.options": "AdminOptions",
     "admin.partitions": "EligibleReplicas Reassignment",
     "admin.progress": "GroupProgress PartitionProgress",
+    "admin.quotas": "QuotaAdmin QuotaEntity",
+    "admin.security": "Acl AclFilter AclPattern AclPermission ScramUser SecurityAdmin",
     "admin.share_groups": "ShareGroupAdmin ShareOffset",
     "admin.topics": "CreatedTopic NewTopic",
     "admin.transactions": "ListedTransaction TransactionAdmin TransactionDescription",
@@ -140,7 +153,12 @@ __all__ = [
     "LATEST",
     "AbortableTransactionError",
     "AcknowledgeType",
+    "Acl",
+    "AclFilter",
     "AclOperation",
+    "AclPattern",
+    "AclPermission",
+    "AclResource",
     "ActiveProducer",
     "Admin",
     "AdminOptions",
@@ -198,6 +216,8 @@ __all__ = [
     "Protocols",
     "Quorum",
     "QuorumReplica",
+    "QuotaAdmin",
+    "QuotaEntity",
     "Reassignment",
     "RebalanceListener",
     "RecordColumns",
@@ -205,6 +225,9 @@ __all__ = [
     "Resource",
     "ResourceType",
     "RetriableTransactionError",
+    "ScramMechanism",
+    "ScramUser",
+    "SecurityAdmin",
     "SendOptions",
     "Sent",
     "SentRange",

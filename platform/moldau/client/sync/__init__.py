@@ -20,7 +20,12 @@ if TYPE_CHECKING:
         LATEST,
         AbortableTransactionError,
         AcknowledgeType,
+        Acl,
+        AclFilter,
         AclOperation,
+        AclPattern,
+        AclPermission,
+        AclResource,
         ActiveProducer,
         AdminOptions,
         Assigned,
@@ -71,6 +76,7 @@ if TYPE_CHECKING:
         Protocols,
         Quorum,
         QuorumReplica,
+        QuotaEntity,
         Reassignment,
         RebalanceListener,
         RecordColumns,
@@ -78,6 +84,8 @@ if TYPE_CHECKING:
         Resource,
         ResourceType,
         RetriableTransactionError,
+        ScramMechanism,
+        ScramUser,
         SendOptions,
         Sent,
         SentRange,
@@ -101,7 +109,9 @@ if TYPE_CHECKING:
     from moldau.client.sync.delivery import Deliveries, Delivery
     from moldau.client.sync.group_member import GroupMember
     from moldau.client.sync.producer import Producer, Transaction
+    from moldau.client.sync.quotas import QuotaAdmin
     from moldau.client.sync.schema_registry import SchemaRegistry
+    from moldau.client.sync.security import SecurityAdmin
     from moldau.client.sync.share_consumer import Message, ShareConsumer
     from moldau.client.sync.share_groups import ShareGroupAdmin
     from moldau.client.sync.transactions import TransactionAdmin
@@ -115,7 +125,9 @@ _HOMES = {
     "Delivery": "moldau.client.sync.delivery",
     "GroupMember": "moldau.client.sync.group_member",
     "Producer": "moldau.client.sync.producer",
+    "QuotaAdmin": "moldau.client.sync.quotas",
     "SchemaRegistry": "moldau.client.sync.schema_registry",
+    "SecurityAdmin": "moldau.client.sync.security",
     "ShareConsumer": "moldau.client.sync.share_consumer",
     "Message": "moldau.client.sync.share_consumer",
     "ShareGroupAdmin": "moldau.client.sync.share_groups",
@@ -130,7 +142,12 @@ __all__ = [
     "LATEST",
     "AbortableTransactionError",
     "AcknowledgeType",
+    "Acl",
+    "AclFilter",
     "AclOperation",
+    "AclPattern",
+    "AclPermission",
+    "AclResource",
     "ActiveProducer",
     "Admin",
     "AdminOptions",
@@ -189,6 +206,8 @@ __all__ = [
     "Protocols",
     "Quorum",
     "QuorumReplica",
+    "QuotaAdmin",
+    "QuotaEntity",
     "Reassignment",
     "RebalanceListener",
     "RecordColumns",
@@ -197,6 +216,9 @@ __all__ = [
     "ResourceType",
     "RetriableTransactionError",
     "SchemaRegistry",
+    "ScramMechanism",
+    "ScramUser",
+    "SecurityAdmin",
     "SendOptions",
     "Sent",
     "SentRange",
