@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from typing import TYPE_CHECKING
 
+from moldau.broker.api.rights.guard import Client
 from moldau.broker.controller.configs import Resource, ResourceType
 from moldau.broker.controller.levels import TRANSACTION_VERSION
 from moldau.broker.coordinator.group.contract import TopicFacts
 from moldau.broker.coordinator.group.counts import GroupCounts
 from moldau.broker.settings import group_settings
 from moldau.broker.share.counts import ShareCounts
+from moldau.protocol.acl_operations import AclOperation, AclResource
 from moldau.protocol.schemas.coordinator_log import SHARE_LOG
 
 if TYPE_CHECKING:
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
     from moldau.broker.api.share_dead_letters import DeadLetters
     from moldau.broker.api.share_persister import SharePersister
     from moldau.broker.controller.topics import Topic
+    from moldau.broker.decision.context import RequestContext
     from moldau.broker.replication.purgatory import Purgatory
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
@@ -71,6 +74,11 @@ class NodeHome:
     @property
     def dead_letters(self) -> DeadLetters:
         return self._node.dead_letters
+
+    def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
+        """Return those of the topics that the client of a request may describe."""
+        client = Client(self._node.authorizer, context, self._node.image)
+        return client.allowed(AclResource.TOPIC, AclOperation.DESCRIBE, topics)
 
     def group_settings(self, group_id: str) -> ResourceSettings:
         """Return the group's settings. Cached until the group's or the broker's settings change."""

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from random import Random
 
 from moldau.broker.coordinator.group.contract import Cluster, TopicFacts
 from moldau.broker.coordinator.group.counts import GroupCounts
+from moldau.broker.decision.context import RequestContext
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import ResourceSettings, broker_settings
 from moldau.config import Settings, overrides
@@ -59,3 +60,6 @@ class SmallWorld:
 
     def has_offsets(self, group_id: str) -> bool:
         return False
+
+    def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
+        return topics

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from hashlib import sha256
 from random import Random
 from typing import Any
 
 from moldau.broker.coordinator.group.contract import TopicFacts
 from moldau.broker.coordinator.group.counts import GroupCounts
+from moldau.broker.decision.context import RequestContext
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import ResourceSettings, broker_settings, group_settings
 from moldau.config import Settings, overrides
@@ -97,6 +98,8 @@ class World:
         self.lines: list[str] = []
         self.log: Logger = Loggers(_StillClock(), self.lines.append).get("test")
         self.counts = GroupCounts(Registry())
+        self.hidden: set[str] = set()
+        """Topics that no client may describe."""
 
     def group_settings(self, group_id: str) -> ResourceSettings:
         return group_settings(group_id, self.of_group, self.settings)
@@ -106,3 +109,6 @@ class World:
 
     def has_offsets(self, group_id: str) -> bool:
         return False
+
+    def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
+        return [each for each in topics if each not in self.hidden]

@@ -143,6 +143,10 @@ class World(Protocol):
         """Whether the group has committed offsets or pending ones."""
         ...
 
+    def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
+        """Return those of the topics that the client of a request may describe."""
+        ...
+
 
 class Group(Protocol):
     """The interface of every kind of group."""

@@ -5,11 +5,13 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Protocol
 
 if TYPE_CHECKING:
+    from collections.abc import Collection
     from random import Random
 
     from moldau.broker.coordinator.group.contract import Cluster
     from moldau.broker.coordinator.group.counts import GroupCounts
     from moldau.broker.coordinator.group.offsets import Offsets
+    from moldau.broker.decision.context import RequestContext
     from moldau.broker.settings import ResourceSettings
     from moldau.config import Settings
     from moldau.logging import Logger
@@ -42,6 +44,8 @@ class Home(Protocol):
     def counts(self) -> GroupCounts: ...
 
     def group_settings(self, group_id: str) -> ResourceSettings: ...
+
+    def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]: ...
 
 
 class ShardWorld:
@@ -82,3 +86,6 @@ class ShardWorld:
 
     def has_offsets(self, group_id: str) -> bool:
         return self._offsets.has_any(group_id)
+
+    def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
+        return self._home.describable(context, topics)

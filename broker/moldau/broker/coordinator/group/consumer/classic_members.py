@@ -45,7 +45,11 @@ from moldau.broker.coordinator.group.consumer.membership import (
 from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, without_epochs
 from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.steps import advance
-from moldau.broker.coordinator.group.consumer.subscription import apply_profile, renewed_epoch
+from moldau.broker.coordinator.group.consumer.subscription import (
+    MemberRequest,
+    apply_profile,
+    renewed_epoch,
+)
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
 from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings.coordinator import group_consumer_migration_policy
@@ -110,15 +114,16 @@ def _join(
     else:
         before = known_static_member(state, member_id, instance_id)
     after = replace(before, profile=_renewed(before.profile, message, subscription, context))
+    request = MemberRequest(context, now_ms)
     replaced = state.static_member(instance_id)
     if (
         replaced is not None
         and not replaced.speaks_classic
         and may_downgrade(state, (replaced,), come=1)
     ):
-        return _downgrade(state, before, after, ticket, now_ms, records)
+        return _downgrade(state, before, after, ticket, request, records)
     reported = by_id(subscription.owned_partitions, state.world.cluster)
-    member = advance(state, before, after, reported, now_ms, records)
+    member = advance(state, before, after, reported, request, records)
     deadlines = state.volatile.deadlines
     deadlines.cancel(Due.JOIN, member_id)
     deadlines.set(Due.SESSION, member_id, now_ms + message.session_timeout_ms)
@@ -208,7 +213,7 @@ def _downgrade(
     before: Member,
     after: Member,
     ticket: Ticket,
-    now_ms: int,
+    request: MemberRequest,
     records: list[LogRecord],
 ) -> Outcome:
     """Turn the group into a classic one when a classic member replaces the last member of the new
@@ -216,7 +221,7 @@ def _downgrade(
     is anything new to assign."""
     replaced = state.static_member(after.profile.instance_id)
     assert replaced is not None
-    change = apply_profile(state, before, after, now_ms, records)
+    change = apply_profile(state, before, after, request, records)
     state.volatile.search = None
     epoch = renewed_epoch(state, before, after, records, must_bump=change.has_changed)
     others = [each for each in state.members.values() if each is not replaced]

@@ -20,6 +20,7 @@ from moldau.broker.coordinator.group.consumer.membership import (
 from moldau.broker.coordinator.group.consumer.partitions import Owned, Partitions, partitions_of
 from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.steps import advance
+from moldau.broker.coordinator.group.consumer.subscription import MemberRequest
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings.group import (
@@ -63,7 +64,7 @@ def stay(
     reported = None if message.topic_partitions is None else partitions_of(message.topic_partitions)
     before = _member(state, message, reported, records)
     after = _with_profile(before, _renewed(before.profile, message, context))
-    member = advance(state, before, after, reported, now_ms, records)
+    member = advance(state, before, after, reported, MemberRequest(context, now_ms), records)
     session_ms, interval_ms = _terms(state)
     state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + session_ms)
     has_moved = member is not before and before.progress.assigned != member.progress.assigned

@@ -11,7 +11,7 @@ that work one slice at a time between other events, never inside a heartbeat.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any, Final
@@ -48,11 +48,18 @@ class RegexSearch:
     """An unfinished search of all topics for some expressions."""
 
     def __init__(
-        self, regexes: Iterable[str], topics: Iterable[str], version: int, timestamp_ms: int
+        self,
+        regexes: Iterable[str],
+        topics: Iterable[str],
+        version: int,
+        timestamp_ms: int,
+        may_see: Callable[[Collection[str]], Collection[str]] = lambda topics: topics,
     ) -> None:
+        """`may_see` returns those of the topics that the searching member may describe."""
         self.regexes = frozenset(regexes)
         self._version = version
         self._timestamp_ms = timestamp_ms
+        self._may_see = may_see
         self._found: dict[str, set[str]] = {regex: set() for regex in sorted(regexes)}
         self._matches = self._all_matches(list(topics))
 
@@ -61,8 +68,9 @@ class RegexSearch:
         done = sum(1 for _ in islice(self._matches, SLICE_MATCHES))
         if done == SLICE_MATCHES:
             return None
+        seen = frozenset(self._may_see(frozenset().union(*self._found.values())))
         return {
-            regex: ResolvedRegex(frozenset(topics), self._version, self._timestamp_ms)
+            regex: ResolvedRegex(seen & topics, self._version, self._timestamp_ms)
             for regex, topics in self._found.items()
         }
 

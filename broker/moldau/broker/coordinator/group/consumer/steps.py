@@ -22,6 +22,7 @@ from moldau.broker.coordinator.group.consumer.records import member_progress
 from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState
 from moldau.broker.coordinator.group.consumer.subscription import (
     Change,
+    MemberRequest,
     apply_profile,
     renewed_epoch,
 )
@@ -34,7 +35,7 @@ def advance(
     before: Member,
     after: Member,
     reported: Partitions | None,
-    now_ms: int,
+    request: MemberRequest,
     records: list[LogRecord],
 ) -> Member:
     """Do the three steps and return the member after the request. `before` is the member in the
@@ -42,14 +43,14 @@ def advance(
     reports as owned."""
     if after is before and _is_at_rest(state, after):
         return after
-    change = apply_profile(state, before, after, now_ms, records)
+    change = apply_profile(state, before, after, request, records)
     if after.speaks_classic:
         change = Change(change.has_changed, change.has_changed)
     epoch = renewed_epoch(state, before, after, records, must_bump=change.bumps_epoch)
-    to = renewed_target(state, before, after, epoch, now_ms, records)
+    to = renewed_target(state, before, after, epoch, request.now_ms, records)
     subscribed = Subscribed(state, after.profile)
     target = Target(to.epoch, to.partitions, subscribed, state.is_free, change.has_changed)
-    return _reconcile(state, after, target, reported, now_ms, records)
+    return _reconcile(state, after, target, reported, request.now_ms, records)
 
 
 def _is_at_rest(state: ConsumerGroupState, member: Member) -> bool:

@@ -12,7 +12,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Final
+from functools import partial
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.broker.coordinator.group.consumer.member import Member
 from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS
@@ -28,9 +29,19 @@ from moldau.broker.coordinator.group.consumer.state import ConsumerGroupState, a
 from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome
 from moldau.broker.settings.coordinator import group_consumer_regex_refresh_interval_ms
 
+if TYPE_CHECKING:
+    from moldau.broker.decision.context import RequestContext
+
 REFRESH_MIN_MS: Final = 10_000
 SLICE_PAUSE_MS: Final = 1
 """The pause between two slices of a search, in which other events are handled."""
+
+
+class MemberRequest(NamedTuple):
+    """The context of a member's request, and when it is handled."""
+
+    context: RequestContext
+    now_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +55,11 @@ class Change:
 
 
 def apply_profile(
-    state: ConsumerGroupState, before: Member, after: Member, now_ms: int, records: list[LogRecord]
+    state: ConsumerGroupState,
+    before: Member,
+    after: Member,
+    request: MemberRequest,
+    records: list[LogRecord],
 ) -> Change:
     """Record the member's new profile, and resolve expressions. Raise INVALID_REGULAR_EXPRESSION
     for an invalid expression."""
@@ -53,7 +68,7 @@ def apply_profile(
         records.append(member_profile(state.group_id, after.member_id, after.profile))
         names_changed = after.profile.topic_names != before.profile.topic_names
     regex_changed, is_resolved, is_new = _change_regex(state, before, after, records)
-    _maybe_search(state, before, after, now_ms, must=is_new)
+    _maybe_search(state, before, after, request, must=is_new)
     return Change(names_changed or regex_changed, names_changed or is_resolved)
 
 
@@ -151,12 +166,13 @@ def _change_regex(
 
 
 def _maybe_search(
-    state: ConsumerGroupState, before: Member, after: Member, now_ms: int, *, must: bool
+    state: ConsumerGroupState, before: Member, after: Member, request: MemberRequest, *, must: bool
 ) -> None:
-    """Begin a search if one is due and the last one was long enough ago."""
+    """Begin a search if one is due and the last one was long enough ago. It finds the topics that
+    the client of the request may describe, as in Kafka."""
     if (not must and not state.regexes) or state.volatile.search is not None:
         return
-    wall_ms = state.world.wall_ms(now_ms)
+    wall_ms = state.world.wall_ms(request.now_ms)
     last = next(iter(state.resolved.values()), None)
     # The timestamp is wall time, because it survives the broker. One in the future is ignored.
     if last is not None and 0 <= wall_ms - last.timestamp_ms <= REFRESH_MIN_MS:
@@ -172,6 +188,8 @@ def _maybe_search(
         or (last is not None and wall_ms > last.timestamp_ms + interval_ms)
     )
     if regexes and is_due:
-        cluster = state.world.cluster
-        state.volatile.search = RegexSearch(regexes, cluster.names(), cluster.version, wall_ms)
-        state.volatile.search_due_ms = now_ms
+        cluster, may_see = state.world.cluster, partial(state.world.describable, request.context)
+        state.volatile.search = RegexSearch(
+            regexes, cluster.names(), cluster.version, wall_ms, may_see
+        )
+        state.volatile.search_due_ms = request.now_ms
