@@ -42,16 +42,17 @@ def test_a_produce_and_a_fetch_make_no_context() -> None:
 
     async def scenario(runtime: Runtime) -> None:
         async with house(runtime) as at, at.open() as (_, wire):
-            assert await wire.create("orders") == ErrorCode.NONE
             with constructions() as made:
+                assert await wire.create("orders") == ErrorCode.NONE
+                assert len(made) == 1
                 for acks in (1, -1):
                     written = await wire.produce("orders", [b"a", b"b"], acks=acks)
                     assert written.error_code == ErrorCode.NONE
                 assert await wire.fetch_all("orders") == [b"a", b"b"] * 2
                 await wire.metadata("orders")
-                assert made == []
-                assert await wire.create("more") == ErrorCode.NONE
                 assert len(made) == 1
+                assert await wire.create("more") == ErrorCode.NONE
+                assert len(made) == 1, "the connection keeps the one that it has"
 
     play("simulated", scenario)
 

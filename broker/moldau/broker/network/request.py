@@ -55,15 +55,20 @@ class Request(Arrival):
         try:
             return self._context
         except AttributeError:
-            at = self.connection
-            self._context = context = RequestContext(
-                self.client_id or "",
-                shown_host(at.address),
-                self.version,
-                at.listener,
-                at.principal,
+            pass
+        at, client_id = self.connection, self.client_id or ""
+        known = at.context
+        if (
+            known is None
+            or known.version != self.version
+            or known.client_id != client_id
+            or known.principal is not at.principal
+        ):
+            known = at.context = RequestContext(
+                client_id, shown_host(at.address), self.version, at.listener, at.principal
             )
-            return context
+        self._context = known
+        return known
 
     @property
     def size_bytes(self) -> int:

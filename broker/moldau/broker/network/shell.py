@@ -18,7 +18,7 @@ import asyncio
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
-from moldau.broker.decision.context import ANONYMOUS, Principal
+from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext
 from moldau.broker.network.holds import BUSY, IN_LINE, MEMORY, THROTTLED, Holds
 from moldau.broker.network.idle import NO_SLOT
 from moldau.broker.network.outbox import Part
@@ -59,6 +59,7 @@ class Connection(asyncio.BufferedProtocol):
         "_unsent_before",
         "acceptor",
         "address",
+        "context",
         "frames",
         "holds",
         "idle_slot",
@@ -112,6 +113,8 @@ class Connection(asyncio.BufferedProtocol):
         self.is_lost = False
         self.last_active = 0.0
         self.principal: Principal = ANONYMOUS
+        self.context: RequestContext | None = None
+        """The context of an earlier request: the next one mostly has the same."""
         self.login: Any = None
         """The state of the login, where the listener has one."""
         # The service's own state for the connection.
