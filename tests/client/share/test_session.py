@@ -103,14 +103,14 @@ def test_the_first_fetch_names_all_partitions_and_later_ones_only_what_changed()
 
 def test_acknowledgements_travel_with_the_next_fetch_or_alone() -> None:
     session = holding()
-    assert session.acknowledge(ONE, accept(0))
-    assert session.acknowledge(ONE, accept(1))
+    assert session.acknowledge(ONE, accept(0), 0.0)
+    assert session.acknowledge(ONE, accept(1), 0.0)
     sent = acknowledge_of(session.ready(0.0, 0)).topics[0].partitions[0].acknowledgement_batches
     assert [(each.first_offset, each.last_offset, each.acknowledge_types) for each in sent] == [
         (0, 1, [1])
     ]
     session.on_answer(acknowledged(), 0.0)
-    assert session.acknowledge(ONE, accept(2))
+    assert session.acknowledge(ONE, accept(2), 0.0)
     ready = session.ready(0.0, 5)
     assert [each.error for each in ready.outcomes] == [None]
     batches = fetch_of(ready).topics[0].partitions[0].acknowledgement_batches
@@ -120,10 +120,23 @@ def test_acknowledgements_travel_with_the_next_fetch_or_alone() -> None:
 
 def test_what_is_not_held_cannot_be_acknowledged() -> None:
     session = holding()
-    assert not session.acknowledge(TWO, accept(0))
-    assert not session.acknowledge(ONE, accept(9, 10))
-    assert session.acknowledge(ONE, accept(0))
-    assert not session.acknowledge(ONE, accept(0)), "once"
+    assert not session.acknowledge(TWO, accept(0), 0.0)
+    assert not session.acknowledge(ONE, accept(9, 10), 0.0)
+    assert session.acknowledge(ONE, accept(0), 0.0)
+    assert not session.acknowledge(ONE, accept(0), 0.0), "once"
+
+
+def test_a_record_is_not_held_after_the_end_of_its_lock() -> None:
+    session = holding()
+    session.can_renew = False
+    assert session.acknowledge(ONE, accept(0), LOCK_S - 1)
+    acknowledge_of(session.ready(LOCK_S - 1, 0))
+    session.on_answer(acknowledged(), LOCK_S - 1)
+    assert session.ready(LOCK_S - 1, 0).wake == LOCK_S
+    assert not session.acknowledge(ONE, accept(1), LOCK_S)
+    assert (session.held_count, session.held) == (0, {})
+    ready = session.ready(LOCK_S, 0)
+    assert (ready.request, ready.wake) == (None, None)
 
 
 def test_a_partition_with_held_records_is_forgotten_only_when_they_are_done() -> None:
@@ -131,7 +144,7 @@ def test_a_partition_with_held_records_is_forgotten_only_when_they_are_done() ->
     session.want([TWO])
     assert fetch_of(session.ready(0.0, 5)).forgotten_topics_data == []
     session.on_answer(NOTHING, 0.0)
-    assert session.acknowledge(ONE, accept(0, 9))
+    assert session.acknowledge(ONE, accept(0, 9), 0.0)
     assert fetch_of(session.ready(0.0, 5)).forgotten_topics_data == []
     session.on_answer(NOTHING, 0.0)
     assert [each.partitions for each in fetch_of(session.ready(0.0, 5)).forgotten_topics_data] == [
@@ -141,7 +154,7 @@ def test_a_partition_with_held_records_is_forgotten_only_when_they_are_done() ->
 
 def test_locks_are_renewed_after_half_of_their_time() -> None:
     session = holding()
-    assert session.acknowledge(ONE, accept(0, 7))
+    assert session.acknowledge(ONE, accept(0, 7), 0.0)
     acknowledge_of(session.ready(1.0, 0))
     session.on_answer(acknowledged(), 1.0)
     assert session.ready(1.0, 0).wake == LOCK_S / 2
@@ -165,6 +178,19 @@ def test_a_broker_that_refuses_to_renew_is_not_asked_again_and_locks_end() -> No
     session.can_renew = True  # as the shell says with each request
     assert session.ready(LOCK_S / 2 + 5, 0).request is None
     assert session.held[ONE][0] == LOCK_S
+    session.end_locks(LOCK_S)
+    assert session.held_count == 0
+
+
+def test_locks_of_later_records_are_renewed_after_a_refusal() -> None:
+    session = holding()
+    assert acknowledge_of(session.ready(LOCK_S / 2, 0)).is_renew_ack
+    session.on_answer(acknowledged(ErrorCode.INVALID_RECORD_STATE), LOCK_S / 2)
+    session.end_locks(LOCK_S)
+    fetch_of(session.ready(LOCK_S, 5))
+    session.on_answer(fetched(), LOCK_S)
+    assert session.ready(LOCK_S, 0).wake == 1.5 * LOCK_S
+    assert acknowledge_of(session.ready(1.5 * LOCK_S, 0)).is_renew_ack
 
 
 @pytest.mark.parametrize(
@@ -177,22 +203,22 @@ def test_a_broker_that_refuses_to_renew_is_not_asked_again_and_locks_end() -> No
 )
 def test_a_lost_session_loses_what_was_held_and_begins_again(error: KafkaError) -> None:
     session = holding()
-    assert session.acknowledge(ONE, accept(0))
+    assert session.acknowledge(ONE, accept(0), 0.0)
     acknowledge_of(session.ready(0.0, 0))
-    assert session.acknowledge(ONE, accept(1))
+    assert session.acknowledge(ONE, accept(1), 0.0)
     session.on_answer(error, 0.0)
     ready = session.ready(5.0, 10)
     assert [(each.acknowledgements, each.error and each.error.code) for each in ready.outcomes] == [
         ((accept(0), accept(1)), error.code)
     ]
     assert session.held_count == 0
-    assert not session.acknowledge(ONE, accept(2))
+    assert not session.acknowledge(ONE, accept(2), 0.0)
     assert fetch_of(ready).share_session_epoch == 0
 
 
 def test_refused_acknowledgements_have_their_error() -> None:
     session = holding()
-    assert session.acknowledge(ONE, accept(0))
+    assert session.acknowledge(ONE, accept(0), 0.0)
     fetch_of(session.ready(0.0, 5))
     answer = fetched(ONE, 0, -1, refused=ErrorCode.INVALID_RECORD_STATE)
     session.on_answer(answer, 0.0)
@@ -207,9 +233,9 @@ def test_a_leader_that_has_moved_loses_what_is_held_of_its_partition_alone() -> 
     fetch_of(session.ready(0.0, 5))
     session.on_answer(fetched(TWO, 0, 4), 0.0)
     session.ready(0.0, 0)
-    assert session.acknowledge(ONE, accept(0))
+    assert session.acknowledge(ONE, accept(0), 0.0)
     fetch_of(session.ready(0.0, 5))
-    assert session.acknowledge(ONE, accept(1))
+    assert session.acknowledge(ONE, accept(1), 0.0)
     session.on_answer(fetched(ONE, 0, -1, code=ErrorCode.NOT_LEADER_OR_FOLLOWER), 0.0)
     ready = session.ready(0.0, 0)
     assert [each.code for each in ready.moved] == [ErrorCode.NOT_LEADER_OR_FOLLOWER]
@@ -255,7 +281,7 @@ def test_a_partition_that_is_refused_is_asked_for_again_later(
 
 def test_closing_sends_what_was_acknowledged_with_the_last_epoch() -> None:
     session = holding()
-    assert session.acknowledge(ONE, accept(0))
+    assert session.acknowledge(ONE, accept(0), 0.0)
     session.close()
     request = acknowledge_of(session.ready(0.0, 10))
     assert request.share_session_epoch == -1

@@ -246,11 +246,31 @@ def test_an_answer_after_the_lock_has_ended_says_so(queues: Queues) -> None:
         async with queues.consumer(runtime, share_acknowledgement_mode="explicit") as queue:
             message = (await some(queue, 1))[0]
             await asyncio.sleep(LOCK_S * 2)
-            message.ack()
+            assert not message.ack()
             failures = await queue.commit()
             assert failures[TopicPartition("orders", 0)].code is ErrorCode.INVALID_RECORD_STATE
             found = await some(queue, 2)
             assert message.offset in {each.offset for each in found}
+
+    queues.run(program)
+
+
+def test_messages_without_an_answer_come_again_when_their_locks_have_ended(queues: Queues) -> None:
+    """They fill what the consumer may hold, and are given up with their locks."""
+
+    async def program(runtime: Runtime) -> None:
+        await queues.prepare(runtime, 2, partitions=1)
+        servers = queues.cluster.bootstrap_servers
+        async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
+            off = {"share.renew.acknowledge.enable": "false"}
+            await admin.alter_configs(Resource(ResourceType.GROUP, GROUP), set_to=off)
+        options = {"share_acknowledgement_mode": "explicit", "max_poll_records": 2}
+        async with queues.consumer(runtime, **options) as queue:
+            await some(queue, 2)
+            again = await some(queue, 2)
+            assert [each.delivery_count for each in again] == [2, 2]
+            assert all(each.ack() for each in again)
+            assert await queue.commit() == {}
 
     queues.run(program)
 

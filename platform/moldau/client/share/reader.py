@@ -209,8 +209,9 @@ class ShareReader:
 
     def _give(self, where: SharePartition, given: Acknowledgement) -> bool:
         """Have it sent by the session that holds the records. Return whether there is one."""
+        now = self._clock.monotonic()
         for each in self._brokers.values():
-            if each.session.acknowledge(where, given):
+            if each.session.acknowledge(where, given, now):
                 each.news.set()
                 return True
         return False
@@ -218,7 +219,8 @@ class ShareReader:
     def release_untaken(self) -> None:
         """Give back what has arrived and was not taken."""
         while self._arrived:
-            self.acknowledge(self._arrived.popleft(), AcknowledgeType.RELEASE)
+            message = self._arrived.popleft()
+            self._refuse(message.where, message.offset, AcknowledgeType.RELEASE)
 
     async def settle(self) -> None:
         """Wait until each acknowledgement given before has its outcome."""
@@ -297,6 +299,8 @@ class ShareReader:
         while True:
             broker.news.clear()
             now = self._clock.monotonic()
+            for each in self._brokers.values():
+                each.session.end_locks(now)
             if self._arrived and self._is_unused(now):
                 self.release_untaken()
             ready = session.ready(now, self._room(now))

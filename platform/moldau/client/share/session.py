@@ -9,12 +9,14 @@ fetched. Half of the lock's time before its end, a lock is renewed (KIP-1222), i
 A request without an answer, or a lost session, loses all that is held here: the broker releases it,
 and acknowledgements of it would be refused.
 
-Invariants: `held` has exactly the offsets that were acquired and for which no final acknowledgement
-was given; an acknowledgement leaves in one request only, and has one outcome.
+Invariants: `held` has exactly the offsets that were acquired, for which no final acknowledgement
+was given, and whose lock had not ended at the last `end_locks`; an acknowledgement leaves in one
+request only, and has one outcome.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -119,8 +121,10 @@ class ShareSession:
         """Offsets that were acquired and not acknowledged yet, with the end of their lock."""
         self.can_renew = False
         """Whether the broker renews locks; the shell finds out by its version."""
-        self._is_renewal_refused = False
-        """Whether the group does not allow it."""
+        self._renews_from = -math.inf
+        """No lock is renewed before: the broker has refused to, as the group does not allow it."""
+        self._ends_from = math.inf
+        """No lock of what is held ends before."""
         self.is_closed = False
         self.error: KafkaError | None = None
         """What a retry does not heal, for the shell to take."""
@@ -148,16 +152,17 @@ class ShareSession:
         """Whether no acknowledgement waits or is under way."""
         return not (self._acknowledged or self._sent)
 
-    @property
-    def _renews(self) -> bool:
-        return self.can_renew and not self._is_renewal_refused
+    def _may_renew(self, now: float) -> bool:
+        return self.can_renew and now >= self._renews_from
 
     def want(self, partitions: Iterable[SharePartition]) -> None:
         """Read exactly these partitions."""
         self._wanted = frozenset(partitions)
 
-    def acknowledge(self, where: SharePartition, given: Acknowledgement) -> bool:
-        """Say what becomes of held records; return whether they were held, else nothing is sent."""
+    def acknowledge(self, where: SharePartition, given: Acknowledgement, now: float) -> bool:
+        """Say what becomes of held records; return whether they were held, else nothing is sent.
+        After the end of a lock its record is not held: another consumer may have it."""
+        self.end_locks(now)
         held = self.held.get(where, {})
         offsets = range(given.first, given.last + 1)
         if not all(map(held.__contains__, offsets)):
@@ -168,6 +173,20 @@ class ShareSession:
             del self.held[where]
         self._acknowledged.setdefault(where, []).append(given)
         return True
+
+    def end_locks(self, now: float) -> None:
+        """Give up what is held no longer, because its lock has ended."""
+        if now < self._ends_from:
+            return
+        left = {
+            where: {offset: end for offset, end in held.items() if end > now}
+            for where, held in self.held.items()
+        }
+        self.held = {where: held for where, held in left.items() if held}
+        self._ends_from = self._first_end()
+
+    def _first_end(self) -> float:
+        return min((end for held in self.held.values() for end in held.values()), default=math.inf)
 
     def close(self) -> None:
         """End the session with the next request; the broker releases what is still held."""
@@ -181,7 +200,7 @@ class ShareSession:
         if self._asked is None and not self.is_closed:
             if now >= self._retries.not_before or self._is_closing:
                 request = self._asked = self._next(now, room)
-                wake = None if request else self._next_renewal()
+                wake = None if request else self._next_due(now)
             else:
                 wake = self._retries.not_before
         news, self._news = self._news, _News()
@@ -208,10 +227,10 @@ class ShareSession:
 
     def _due_renewals(self, now: float) -> dict[SharePartition, list[Acknowledgement]]:
         """Return a renewal of each lock that has passed half of its time."""
-        if not self._renews or self.epoch == NEW:
-            return {}
         due = now + self.lock_s / 2
-        return {
+        if due < self._ends_from or self.epoch == NEW or not self._may_renew(now):
+            return {}
+        found = {
             where: [
                 Acknowledgement(offset, offset, AcknowledgeType.RENEW)
                 for offset, end in held.items()
@@ -220,12 +239,18 @@ class ShareSession:
             for where, held in self.held.items()
             if any(now < end <= due for end in held.values())
         }
+        if not found:
+            self._ends_from = self._first_end()
+        return found
 
-    def _next_renewal(self) -> float | None:
-        ends = [end for held in self.held.values() for end in held.values()]
-        if not ends or not self._renews:
+    def _next_due(self, now: float) -> float | None:
+        """Return when a lock is to be renewed, or ends."""
+        first = self._first_end()
+        if math.isinf(first):
             return None
-        return min(ends) - self.lock_s / 2
+        if self.can_renew:
+            return max(first - self.lock_s / 2, min(self._renews_from, first))
+        return first
 
     def _fetch_request(self, room: int) -> ShareFetchRequest:
         limits = self.limits
@@ -361,6 +386,7 @@ class ShareSession:
                 for each in data.acquired_records
             )
             held = self.held.setdefault(where, {})
+            self._ends_from = min(self._ends_from, end)
             for first, last, _ in acquired:
                 held.update(dict.fromkeys(range(first, last + 1), end))
             self._news.fetched.append(Acquired(where, data.records or b"", acquired))
@@ -374,7 +400,7 @@ class ShareSession:
 
     def _settled(self, where: SharePartition, error: KafkaError | None, now: float) -> None:
         """Note what became of the acknowledgements of a partition. Locks that were renewed last
-        longer; one that could not be renewed is not tried again."""
+        longer; after a refusal none is renewed for the time of a lock."""
         sent = self._sent.pop(where)
         renewed = [each for each in sent if each.type is AcknowledgeType.RENEW]
         final = tuple(each for each in sent if each.type is not AcknowledgeType.RENEW)
@@ -383,7 +409,8 @@ class ShareSession:
             if each.first in held and error is None:
                 held[each.first] = now + self.lock_s
         if renewed and error is not None:
-            self._is_renewal_refused |= not error.retriable
+            if not error.retriable:
+                self._renews_from = now + self.lock_s
             self._retries.put_off(now)
         if final:
             self._news.outcomes.append(Outcome(where, final, error))
