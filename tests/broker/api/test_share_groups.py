@@ -498,15 +498,16 @@ async def test_records_wait_for_the_time_that_they_name(at: Serving) -> None:
         (now_ms, None, b"b", ()),
         (now_ms, None, b"c", (("deliver-at", soon.encode()),)),
         (now_ms, None, b"d", (("deliver-at", b"some day"),)),
+        (now_ms, None, b"e", (("deliver-at", b"2999-12-31T12:00:00"),)),  # of which place?
     ]
     await at.ask(produce("orders", bytes(encode_batch(rows, 0))), ProduceResponse, 9)
-    assert acquired(await fetch(at, topic_id, "a", 0)) == [(1, 1, 1), (3, 3, 1)]
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(1, 1, 1), (3, 4, 1)]
     assert acquired(await fetch(at, topic_id, "a", 1, max_wait_ms=30_000)) == [(2, 2, 1)]
     at.node.shares.close()
-    assert acquired(await fetch(at, topic_id, "a", 0, max_wait_ms=10_000)) == [(1, 3, 1)], (
+    assert acquired(await fetch(at, topic_id, "a", 0, max_wait_ms=10_000)) == [(1, 4, 1)], (
         "what was not stored comes again, and the first one still waits"
     )
-    row = await fetch(at, topic_id, "a", 1, (1, 3, [ACCEPT]), max_wait_ms=60_000)
+    row = await fetch(at, topic_id, "a", 1, (1, 4, [ACCEPT]), max_wait_ms=60_000)
     assert acquired(row) == [(0, 0, 1)]
 
 

@@ -274,13 +274,15 @@ def bounded(settings: ResourceSettings, setting: Setting[int]) -> int:
 def group_conflicts(settings: ResourceSettings) -> tuple[str, ...]:
     """Return the problems of these settings of a group together with the broker's."""
     found = []
+    broker = settings.broker
     for setting, (low, high) in BOUNDS.items():
+        name, value = setting.name, settings[setting]
         if setting in _ONLY_WHERE_GIVEN and not settings.is_given(setting):
             continue
-        if low is not None and settings[setting] < settings.broker[low]:
-            found.append(f"{setting.name} must not be less than the broker's {low.name}")
-        if settings[setting] > settings.broker[high]:
-            found.append(f"{setting.name} must not exceed the broker's {high.name}")
+        if low is not None and value < broker[low]:
+            found.append(f"{name} must not be less than the broker's {low.name}, {broker[low]}")
+        if value > broker[high]:
+            found.append(f"{name} must not exceed the broker's {high.name}, {broker[high]}")
     for heartbeat, session in _LIVENESS:
         if settings[session] <= settings[heartbeat]:
             found.append(f"{session.name} must be more than {heartbeat.name}")

@@ -100,7 +100,8 @@ def deliver_at(record: Record) -> int:
             if text.isascii() and text.isdigit():
                 return min(int(text[:18]), _LATEST_MS)
             try:
-                return int(datetime.fromisoformat(text).timestamp() * 1000)
+                at = datetime.fromisoformat(text)
+                return int(at.timestamp() * 1000) if at.tzinfo is not None else 0
             except (ValueError, OverflowError):
                 return 0
     return 0
