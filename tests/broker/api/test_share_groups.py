@@ -16,6 +16,7 @@ from moldau.protocol.messages.alter_share_group_offsets import (
     AlterShareGroupOffsetsResponse,
 )
 from moldau.protocol.messages.delete_groups import DeleteGroupsRequest, DeleteGroupsResponse
+from moldau.protocol.messages.delete_records import DeleteRecordsResponse
 from moldau.protocol.messages.describe_share_group_offsets import (
     DescribeShareGroupOffsetsRequest,
     DescribeShareGroupOffsetsRequestGroup,
@@ -58,7 +59,7 @@ from moldau.protocol.messages.update_features import (
     UpdateFeaturesResponse,
 )
 from moldau.records import encode_batch
-from tests.broker.api.requests import produce
+from tests.broker.api.requests import delete_records, produce
 from tests.broker.api.serving import Serving, serving
 from tests.differential.requests import batch
 
@@ -291,6 +292,21 @@ async def test_what_is_acknowledged_stays_so_in_a_new_leader_epoch(at: Serving) 
     at.node.shares.close()
     row = await fetch(at, topic_id, "b", 0)
     assert acquired(row) == [(0, 0, 2), (2, 2, 1)]
+
+
+@serving()
+async def test_a_window_begins_behind_what_the_log_has_deleted(at: Serving) -> None:
+    topic_id = await coordinated(at)
+    await joined(at)
+    await write(at, b"one", b"two", b"three")
+    assert acquired(await fetch(at, topic_id, "a", 0)) == [(0, 2, 1)]
+    await fetch(at, topic_id, "a", 1, (0, 0, [RELEASE]))
+    at.node.shares.close()
+    await at.ask(delete_records("orders", 2), DeleteRecordsResponse, 2)
+    key = ShareKey(GROUP, topic_id, 0)
+    share = at.node.shares.find(key, at.node.replicas.partition("orders", 0))
+    assert share.window is not None
+    assert share.window.start_offset == 2
 
 
 @serving()

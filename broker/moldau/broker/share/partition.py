@@ -181,6 +181,7 @@ class SharePartition:
         ahead_ms = self.wall_ahead_ms()
         runs = (run._replace(rest_ms=max(run.rest_ms - ahead_ms, 0)) for run in loaded.runs)
         self.window = Window(start, runs)
+        self.window.on_log_start(self.partition.log_start_offset)
         if loaded.start_offset == NOT_STARTED:
             self.window.store_start()
         self._carry_out()

@@ -232,8 +232,8 @@ class QueueWatch:
         self, place: Place, share: SharePartition, cells: dict[int, Cell], facts: Facts
     ) -> None:
         for offset, cell in cells.items():
-            if cell.state in FINAL:
-                continue
+            if cell.state in FINAL or offset < self._ledger.starts.get(place, 0):
+                continue  # what was deleted comes again from a leader that has not heard of it
             done = self._ledger.of(place, offset).done_epoch
             is_back = done is not None and share.leader_epoch >= done
             demand(not is_back, Promise.NO_DONE_RECORD, **facts, offset=offset, cell=cell)
