@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Protocol
 
 from moldau.client.sync import Admin, NewTopic, Producer
@@ -26,6 +27,32 @@ def send(
     with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
         keys = [f"k{index}".encode() for index in range(len(values))]
         producer.send_many(topic, list(values), keys=keys, partition=partition).result(30)
+
+
+@contextmanager
+def open_transaction(
+    broker: HasAddress, topic: str, values: Sequence[bytes], partition: int = 0
+) -> Iterator[Producer[Any, Any]]:
+    """A transaction with these records: to be committed or aborted in the block."""
+    name = f"{topic}-{partition}-{len(values)}"
+    with Producer(bootstrap_servers=broker.bootstrap_servers, transactional_id=name) as producer:
+        producer.begin_transaction()
+        producer.send_many(topic, list(values), partition=partition).result(30)
+        yield producer
+
+
+def send_aborted(
+    broker: HasAddress, topic: str, values: Sequence[bytes], partition: int = 0
+) -> None:
+    with open_transaction(broker, topic, values, partition) as producer:
+        producer.abort_transaction()
+
+
+def send_committed(
+    broker: HasAddress, topic: str, values: Sequence[bytes], partition: int = 0
+) -> None:
+    with open_transaction(broker, topic, values, partition) as producer:
+        producer.commit_transaction()
 
 
 def numbers(count: int, start: int = 0) -> list[bytes]:

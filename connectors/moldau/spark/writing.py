@@ -8,14 +8,18 @@ The column `timestamp` is an addition: the option `includeTimestamp` makes it th
 default that is true, but false for rows with a column `timestampType`: they are as they were read
 from a topic, and Spark's own sink gives such records a new time.
 
-Invariant: A task ends only when all its records are acknowledged. A task that Spark runs twice
-writes its records twice: delivery is at least once.
+Invariants:
+* A task ends only when all its records are acknowledged.
+* A stream writes each row once: each task commits a transaction (`moldau.spark.transactions`). With
+  `exactlyOnce=false`, and in a batch without a name and number, a task that Spark runs twice writes
+  its records twice.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Any, Final
 
 import pyarrow as pa
@@ -30,6 +34,7 @@ from moldau.client.sync import Deliveries, Producer
 from moldau.errors import ConfigError
 from moldau.spark.options import Options, client_settings, parse_flag, refuse
 from moldau.spark.tracebacks import hides_frames
+from moldau.spark.transactions import committed_once, current_task
 
 _TYPES: Final = {
     "value": ("binary", "string"),
@@ -42,7 +47,12 @@ _TYPES: Final = {
 _REFUSED: Final = {
     "key.serializer": "keys are written as they are: cast them to STRING or BINARY",
     "value.serializer": "values are written as they are: cast them to STRING or BINARY",
+    "transactional.id": "each task has its own: use the option exactlyOnce",
 }
+_NAME_AND_NUMBER: Final = (
+    "exactlyOnceName, a name that no other query and no other write of this one has, and "
+    "exactlyOnceBatch, the number that foreachBatch gives"
+)
 _UNACKNOWLEDGED_MAX: Final = 64
 """The most Arrow batches of a task that wait for acknowledgements at a time."""
 
@@ -54,11 +64,15 @@ class WriteOptions:
     settings: Mapping[str, str]
     topic: str | None
     columns: tuple[str, ...]
+    is_exactly_once: bool = False
+    name: str | None = None
+    batch: int | None = None
+    """The name and the number of a batch that is written once; a stream has its own."""
 
 
 @dataclass
 class Written(WriterCommitMessage):  # type: ignore[misc]
-    """How many records one task wrote."""
+    """How many records one task wrote: none if an earlier attempt has committed them."""
 
     records: int
 
@@ -78,8 +92,44 @@ def parse_write(options: Options, schema: Any, *, overwrite: bool, is_stream: bo
         raise ConfigError("name the topic: with the option topic, or in a column topic")
     if topic is not None and not topic.strip():
         refuse("topic", topic, "it is empty: name the topic")
-    Producer(settings)  # raises ConfigError for a wrong setting before any task runs
-    return WriteOptions(settings, None if topic is None else topic.strip(), tuple(columns))
+    topic = None if topic is None else topic.strip()
+    found = WriteOptions(settings, topic, tuple(columns), *_once(given, is_stream=is_stream))
+    _check_settings(settings, is_exactly_once=found.is_exactly_once)
+    return found
+
+
+def _once(given: Options, *, is_stream: bool) -> tuple[bool, str | None, int | None]:
+    """Return whether each row is written once, and the name and number of the batch."""
+    name, number = given.get("exactlyoncename"), given.get("exactlyoncebatch")
+    is_named = name is not None or number is not None
+    is_wanted = parse_flag(given, "exactlyonce", default=is_stream or is_named)
+    if not is_named:
+        if is_wanted and not is_stream:
+            refuse("exactlyOnce", "true", f"a batch also needs {_NAME_AND_NUMBER}")
+        return is_wanted, None, None
+    if is_stream:
+        refuse("exactlyOnceName", name or "", "it is for foreachBatch: leave it out")
+    if not is_wanted:
+        refuse("exactlyOnce", "false", "leave it out, or exactlyOnceName and exactlyOnceBatch")
+    if name is None or not name.strip():
+        refuse("exactlyOnceName", name or "", f"a batch needs {_NAME_AND_NUMBER}")
+    if number is None or not (number.isascii() and number.isdigit()):
+        refuse("exactlyOnceBatch", number or "", f"a batch needs {_NAME_AND_NUMBER}")
+    return True, name.strip(), int(number)
+
+
+def _check_settings(settings: Mapping[str, str], *, is_exactly_once: bool) -> None:
+    """Raise ConfigError for a wrong setting before any task runs."""
+    Producer(settings)
+    if not is_exactly_once:
+        return
+    try:
+        Producer({**settings, "transactional.id": "checked"})
+    except ConfigError as error:
+        raise ConfigError(
+            f"each row is written once, in transactions: {error}. Correct this, or set "
+            "exactlyOnce=false (connector: exactly.once=off)"
+        ) from None
 
 
 def _written_columns(given: Options, schema: Any) -> dict[str, str]:
@@ -106,13 +156,30 @@ def _written_columns(given: Options, schema: Any) -> dict[str, str]:
 
 def _write(options: WriteOptions, batches: Iterator[Any]) -> Written:
     """Write the rows of one task in an executor, and wait until all are acknowledged."""
-    producer = Producer(options.settings).configuration.shared()
+    parts = (part for batch in batches for part in _by_topic(options, batch) if part[1].num_rows)
+    if not options.is_exactly_once:
+        return _send(Producer(options.settings).configuration.shared(), parts)
+    first = next(parts, None)
+    if first is None:
+        return Written(0)
+    rest = chain([first], parts)
+    with committed_once(
+        options.settings, current_task(options.name, options.batch), first[0]
+    ) as attempt:
+        if attempt.producer is None:  # Spark expects that its rows are read
+            attempt.rows = sum(table.num_rows for _, table in rest)
+            return Written(0)
+        written = _send(attempt.producer, rest)
+        attempt.rows = written.records
+        return written
+
+
+def _send(producer: Producer[Any, Any], parts: Iterable[tuple[str, Any]]) -> Written:
     sent: list[Deliveries] = []
     count = 0
-    for batch in batches:
-        for topic, table in _by_topic(options, batch):
-            sent.append(producer.send_many(topic, table))
-            count += table.num_rows
+    for topic, table in parts:
+        sent.append(producer.send_many(topic, table))
+        count += table.num_rows
         while len(sent) > _UNACKNOWLEDGED_MAX:
             sent.pop(0).result()
     for each in sent:

@@ -248,12 +248,23 @@ def test_topics_are_named_one_way(props: dict[str, str]) -> None:
 
 @pytest.mark.parametrize(
     ("kind", "words"),
-    [("delta", "exactly once"), ("jdbc", "exactly once"), ("topic", "at least"), ("noop", "none")],
+    [
+        ("delta", "exactly once"),
+        ("jdbc", "exactly once"),
+        ("topic", "exactly once"),
+        ("noop", "none"),
+    ],
 )
 def test_each_sink_says_what_it_promises(kind: str, words: str) -> None:
     more = {"sink.format": kind, "sink.table": "t", "jdbc.url": "sqlite://", "sink.topic": "t"}
 
     assert config(**more).guarantee.startswith(words)
+
+
+def test_a_sink_without_transactions_says_so() -> None:
+    more = {"sink.format": "topic", "sink.topic": "t", "exactly.once": "off"}
+
+    assert config(**more).guarantee.startswith("at least once")
 
 
 def test_a_guarantee_says_what_becomes_of_bad_records() -> None:
@@ -262,7 +273,7 @@ def test_a_guarantee_says_what_becomes_of_bad_records() -> None:
 
     assert "bad records" not in config().guarantee
     assert config(**tolerant).guarantee.endswith("; bad records are dropped")
-    assert config(**letters).guarantee.endswith("dead letter topic, at least once")
+    assert config(**letters).guarantee.endswith("dead letter topic, exactly once")
     text = {"value.format": "string", "value.schema": ""}
     assert "bad records" not in config(**tolerant, **text).guarantee
 

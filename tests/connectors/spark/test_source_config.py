@@ -75,10 +75,11 @@ def test_what_does_not_go_together_is_named(changed: dict[str, str], words: str)
 @pytest.mark.parametrize(
     ("changed", "words"),
     [
-        ({}, "at least once: a batch that is repeated"),
+        ({}, "exactly once: each task's records"),
+        ({"exactly.once": "off"}, "at least once: a batch that is repeated"),
         ({"mode": "bulk"}, "at least once: each read sends all rows"),
         ({"mode": "incremental", "incremental.column": "id"}, "since the last stored offset"),
-        ({"errors.tolerance": "all"}, "sent again; rows that cannot be parsed are dropped"),
+        ({"errors.tolerance": "all"}, "; rows that cannot be parsed are dropped"),
     ],
 )
 def test_it_says_what_it_promises(changed: dict[str, str], words: str) -> None:

@@ -106,9 +106,30 @@ class SparkConfig(ConfigModel):
     )  # fmt: skip
     exactly_once: str = key(
         "exactly.once", "auto",
-        doc="auto: the strongest guarantee of the format. The status shows which one.",
+        doc="auto: the strongest guarantee of the format. The status shows which one. off: records "
+        "are written without transactions, and those of a repeated batch again.",
         importance="low", group=_QUERY,
     )  # fmt: skip
+
+    @property
+    @abstractmethod
+    def writes_in_transactions(self) -> bool:
+        """Whether records are written by a streaming query, which `exactly.once` decides about."""
+
+    @property
+    def write_options(self) -> dict[str, str]:
+        """Return the options of the data source for those records."""
+        return {"exactlyOnce": "false"} if self.exactly_once == "off" else {}
+
+    @property
+    def guarantee_of_records(self) -> str:
+        """The guarantee for each of those records."""
+        if self.exactly_once == "off":
+            return "at least once: a batch that is repeated is sent again"
+        return (
+            "exactly once: each task's records and the number of the batch are one transaction "
+            "(read them with isolation.level=read_committed)"
+        )
 
     @property
     def spark_conf(self) -> dict[str, str]:
@@ -232,11 +253,12 @@ class SparkConfig(ConfigModel):
         elif self.reader not in ("auto", "python"):
             yield Problem("spark.reader", f"use auto or python, not {self.reader!r}")
         if self.exactly_once == "off":
-            yield Problem(
-                "exactly.once",
-                "the format decides what is promised, and less would not be faster: use auto, or "
-                "leave this setting out",
-            )
+            if not self.writes_in_transactions:
+                yield Problem(
+                    "exactly.once",
+                    "the format decides what is promised, and less would not be faster: use auto, "
+                    "or leave this setting out",
+                )
         elif self.exactly_once != "auto":
             yield Problem("exactly.once", f"use auto, not {self.exactly_once!r}")
 

@@ -213,9 +213,8 @@ class SparkSinkConfig(SparkConfig):
     def guarantee(self) -> str:
         """The guarantee for each row if a process dies at any point."""
         if self.dead_letter_topic:
-            return (
-                f"{self._guarantee_of_rows}; bad records go to the dead letter topic, at least once"
-            )
+            times = self.guarantee_of_records.partition(":")[0]
+            return f"{self._guarantee_of_rows}; bad records go to the dead letter topic, {times}"
         if self.tolerates_errors and self._can_reject_records():
             return f"{self._guarantee_of_rows}; bad records are dropped"
         return self._guarantee_of_rows
@@ -235,8 +234,12 @@ class SparkSinkConfig(SparkConfig):
         if self.sink_format == "jdbc":
             return "exactly once: rows and the number of the batch are one database transaction"
         if self.sink_format == "topic":
-            return "at least once: a batch that is repeated is sent again"
+            return self.guarantee_of_records
         return "none: nothing is kept"
+
+    @property
+    def writes_in_transactions(self) -> bool:
+        return self.sink_format == "topic" or self.dead_letter_topic is not None
 
     def check(self) -> Iterable[Problem]:
         yield from super().check()

@@ -197,4 +197,4 @@ def writer_options(start_message: Message, config: SparkSourceConfig) -> dict[st
     own = {
         f"kafka.{name}": text for name, text in settings.items() if name not in OF_CONSUMERS_ALONE
     }
-    return {**own, "topic": config.topic}
+    return {**own, **config.write_options, "topic": config.topic}

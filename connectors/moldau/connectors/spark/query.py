@@ -81,8 +81,11 @@ class Rows:
         return self._session.readStream.format("moldau").options(**options).load()
 
     def _consumer_options(self, clients: Mapping[str, str]) -> dict[str, str]:
-        """Return the client settings as options of the data source, without those of a producer."""
-        settings = {**clients, **self._config.with_prefix("kafka.")}
+        """Return the client settings as options of the data source, without those of a producer.
+
+        As in every sink of Connect, aborted records are not read unless a setting says so."""
+        given = {**clients, **self._config.with_prefix("kafka.")}
+        settings = {"isolation.level": "read_committed", **given}
         return {
             f"kafka.{name}": text
             for name, text in settings.items()

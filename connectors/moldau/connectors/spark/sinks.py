@@ -1,13 +1,15 @@
 """Start the queries that write the rows of a sink and its dead letters.
 
-Spark itself writes files and topics. Tables and databases get whole batches with their numbers, and
-leave out a batch that they have: its number is part of the same transaction.
+Spark itself writes files. The data source writes topics, in transactions that also have the number
+of the batch (`moldau.spark.transactions`). Tables and databases get whole batches with their
+numbers, and leave out a batch that they have: its number is part of the same transaction.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any
+from zlib import crc32
 
 from moldau.client.settings.rows import OF_CONSUMERS_ALONE
 from moldau.connectors.spark.base_config import FILE_FORMATS, SparkConfig
@@ -60,9 +62,16 @@ def _start_updates(
     """Start the query that writes the changed rows of each batch to the topic. Spark has no output
     mode `update` for a data source in Python, so each batch is written as a batch."""
     options = {**_producer_options(config, clients), "topic": config.sink_topic}
+    if config.exactly_once == "auto":
+        # Another Connect cluster may have a connector of this name, with another checkpoint.
+        place = f"{crc32(checkpoint.address.encode()):08x}"
+        options["exactlyOnceName"] = f"{checkpoint.query_name}-{place}"
 
     def write(batch: Any, number: int) -> None:
-        batch.write.format("moldau").options(**options).mode("append").save()
+        writer = batch.write.format("moldau").options(**options).mode("append")
+        if config.exactly_once == "auto":
+            writer = writer.option("exactlyOnceBatch", number)
+        writer.save()
 
     writer = _query_writer(records, config, checkpoint).outputMode("update")
     return writer.foreachBatch(write).start()
@@ -91,8 +100,10 @@ def set_trigger(writer: Any, config: SparkConfig) -> Any:
 
 
 def _producer_options(config: SparkSinkConfig, clients: Mapping[str, str]) -> dict[str, str]:
-    """Return the client settings as options of the data source, without those of a consumer."""
+    """Return the options with which the data source writes the records of a sink: the client
+    settings without those of a consumer, and whether to write in transactions."""
     settings = {**clients, **config.with_prefix("kafka.")}
-    return {
+    own = {
         f"kafka.{name}": text for name, text in settings.items() if name not in OF_CONSUMERS_ALONE
     }
+    return {**own, **config.write_options}

@@ -116,6 +116,10 @@ class SparkSourceConfig(SparkConfig):
         return self.mode == "stream"
 
     @property
+    def writes_in_transactions(self) -> bool:
+        return self.is_stream
+
+    @property
     def batch_rows(self) -> int:
         """The number of rows of an incremental read, which a crash may repeat."""
         if self.max_batch_rows is not None:
@@ -144,7 +148,7 @@ class SparkSourceConfig(SparkConfig):
     def _guarantee_of_rows(self) -> str:
         """The guarantee for each row that becomes a record."""
         if self.is_stream:
-            return "at least once: a batch that is repeated is sent again"
+            return self.guarantee_of_records
         if self.mode == "incremental":
             return "at least once: rows since the last stored offset are sent again"
         return "at least once: each read sends all rows"
