@@ -111,9 +111,10 @@ class MoldauBroker:
         sets = [part for item in self.properties.items() for part in ("--set", "=".join(item))]
         command = [
             *self.command(),
-            *("broker", "start", "--data", str(self.folder / "data")),
-            *("--listen", f"{HOST}:{self.port}", *sets),
+            *("broker", "start", "--data", str(self.folder / "data"), *sets),
         ]
+        if "listeners" not in self.properties:
+            command += ["--listen", f"{HOST}:{self.port}"]
         with (self.folder / "broker.log").open("ab") as log:
             self._process = subprocess.Popen(  # noqa: S603 - our own command
                 command, stdin=subprocess.DEVNULL, stdout=log, stderr=log, cwd=_ROOT
