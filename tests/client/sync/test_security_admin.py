@@ -61,10 +61,13 @@ def test_rules_come_and_go(admin: Admin) -> None:
     assert security.describe_acls(AclFilter(principal="User:alice")) == [mine]
     assert security.delete_acls(AclFilter(principal="User:alice")) == [mine]
     assert security.describe_acls() == [other]
-    wrong = Acl("User:alice", AclOperation.READ, "orders", AclResource.CLUSTER)
-    (error,) = security.create_acls([wrong]).values()
-    assert error is not None
-    assert error.code is ErrorCode.INVALID_REQUEST
+    for wrong in (
+        Acl("User:alice", AclOperation.READ, "orders", AclResource.CLUSTER),
+        Acl("alice", AclOperation.READ, "orders"),
+    ):
+        (error,) = security.create_acls([wrong]).values()
+        assert error is not None
+        assert error.code is ErrorCode.INVALID_REQUEST
 
 
 def test_users_come_and_go(admin: Admin) -> None:

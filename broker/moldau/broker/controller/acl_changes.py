@@ -94,6 +94,11 @@ def _checked(creation: AclCreation) -> Acl:
         raise _invalid(f"Invalid operation {operation.name}")
     if permission not in (Permission.ALLOW, Permission.DENY):
         raise _invalid(f"Invalid permissionType {permission.name}")
+    if ":" not in creation.principal:
+        raise _invalid(
+            f"Could not parse principal from `{creation.principal}` (no colon is present "
+            "separating the principal type from the principal name)"
+        )
     return Acl(kind, name, pattern, creation.principal, creation.host, operation, permission)
 
 
