@@ -86,7 +86,9 @@ def _guarded(serve: Handler, guard: Guard) -> Handler:
         if isinstance(found, Response):
             request.answer(found)
             return
-        serve(node, GuardedRequest(request, found or Guarded(message, _nothing)))
+        if found is not None:
+            message = found.message
+        serve(node, GuardedRequest(request, message, found))
 
     return pass_guard
 
@@ -100,11 +102,7 @@ def guarded_request(authorizer: Authorizer, image: Image, request: ApiRequest) -
     client, message = Client(authorizer, request.context, image), request.decode()
     found = guard(client, message, request.arrival.version)
     assert not isinstance(found, Response)
-    return GuardedRequest(request, found or Guarded(message, _nothing))
-
-
-def _nothing(response: Response) -> None:
-    """Leave the response as it is."""
+    return GuardedRequest(request, message if found is None else found.message, found)
 
 
 def guard_decision(

@@ -37,11 +37,9 @@ class Request(Arrival):
     """One request, from its arrival to its response. `ServerConnection.receive` makes it and its
     `Connection` completes it. It is a single object, because every request pays for each object."""
 
-    __slots__ = ("_context", "_kept_bytes", "connection")
+    __slots__ = ("_kept_bytes", "connection")
 
     connection: Connection
-    _context: RequestContext
-    """Not set before the first use of `context`: setting it to None would cost every request."""
     _kept_bytes: int
 
     @property
@@ -51,11 +49,8 @@ class Request(Arrival):
 
     @property
     def context(self) -> RequestContext:
-        """The client, principal and listener of the request. It is made on first use."""
-        try:
-            return self._context
-        except AttributeError:
-            pass
+        """The client, principal and listener of the request. It is made on first use, and kept by
+        the connection: to compare it costs less than a place for it in each request."""
         at, client_id = self.connection, self.client_id or ""
         known = at.context
         if (
@@ -67,7 +62,6 @@ class Request(Arrival):
             known = at.context = RequestContext(
                 client_id, shown_host(at.address), self.version, at.listener, at.principal
             )
-        self._context = known
         return known
 
     @property

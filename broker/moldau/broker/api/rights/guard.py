@@ -102,21 +102,20 @@ def changed(message: M, **fields: object) -> M:
 
 
 class GuardedRequest:
-    """A request whose handler sees the guarded message. Satisfies `ApiRequest`."""
+    """A request whose handler sees the guarded message. Satisfies `ApiRequest`. Mostly all of the
+    message has passed, and a produce pays for each step here."""
 
-    __slots__ = ("_guarded", "_request")
+    __slots__ = ("_guarded", "_message", "_request", "arrival", "connection")
 
-    def __init__(self, request: ApiRequest, guarded: Guarded) -> None:
+    def __init__(
+        self, request: ApiRequest, message: Message, guarded: Guarded | None = None
+    ) -> None:
+        """`guarded` completes the response, if parts of the message are refused."""
         self._request = request
+        self._message = message
         self._guarded = guarded
-
-    @property
-    def arrival(self) -> Header:
-        return self._request.arrival
-
-    @property
-    def connection(self) -> Peer:
-        return self._request.connection
+        self.arrival: Header = request.arrival
+        self.connection: Peer = request.connection
 
     @property
     def context(self) -> RequestContext:
@@ -131,17 +130,18 @@ class GuardedRequest:
         return self._request.is_gone
 
     def decode(self) -> Message:
-        return self._guarded.message
+        return self._message
 
     def keep(self) -> None:
         raise AssertionError("the guard has decoded the message already")
 
     def answer(self, response: Response) -> None:
-        self._guarded.finish(response)
+        if self._guarded is not None:
+            self._guarded.finish(response)
         self._request.answer(response)
 
     def answer_nothing(self) -> None:
-        if self._guarded.closes_silent:
-            self._request.connection.close()
+        if self._guarded is not None and self._guarded.closes_silent:
+            self.connection.close()
         else:
             self._request.answer_nothing()
