@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
 from typing import Final, cast
 
 from moldau.broker.api.node import Node
@@ -26,10 +25,10 @@ _ERROR_CODE_SINCE: Final = 3
 def serve(node: Node, request: ApiRequest) -> None:
     """Answer with every directory, in the order of `log.dirs`, and the requested logs in it."""
     message = cast(DescribeLogDirsRequest, request.decode())
-    asked: Container[TopicPartition] = _Everything()
+    asked: dict[TopicPartition, None] | None = None
     if message.topics is not None:
         asked = {
-            TopicPartition(topic.topic, index)
+            TopicPartition(topic.topic, index): None
             for topic in message.topics
             for index in topic.partitions
         }
@@ -48,15 +47,8 @@ def refusal(
     return DescribeLogDirsResponse(error_code=code, results=[])
 
 
-class _Everything:
-    """A container that contains every partition."""
-
-    def __contains__(self, partition: object) -> bool:
-        return True
-
-
 def _describe(
-    node: Node, directory: LogDirectory, asked: Container[TopicPartition]
+    node: Node, directory: LogDirectory, asked: dict[TopicPartition, None] | None
 ) -> DescribeLogDirsResult:
     if directory.failure is not None:
         return _out_of_service(directory.path)
@@ -78,11 +70,13 @@ def _describe(
 
 
 def _topics(
-    directory: LogDirectory, asked: Container[TopicPartition]
+    directory: LogDirectory, asked: dict[TopicPartition, None] | None
 ) -> list[DescribeLogDirsTopic]:
     topics: dict[str, list[DescribeLogDirsPartition]] = {}
-    for partition, log in directory.logs.items():
-        if partition in asked and partition.topic != METADATA_TOPIC:
+    logs, futures = directory.logs, directory.copies.futures
+    for partition in logs if asked is None else asked:
+        log = logs.get(partition)
+        if log is not None and partition.topic != METADATA_TOPIC:
             topics.setdefault(partition.topic, []).append(
                 DescribeLogDirsPartition(
                     partition_index=partition.partition,
@@ -91,8 +85,8 @@ def _topics(
                     is_future_key=False,
                 )
             )
-    for partition, future in directory.copies.futures.items():
-        if partition in asked:
+    for partition, future in futures.items():
+        if asked is None or partition in asked:
             topics.setdefault(partition.topic, []).append(
                 DescribeLogDirsPartition(
                     partition_index=partition.partition,
