@@ -70,11 +70,13 @@ def chromium() -> str:
 
 
 @asynccontextmanager
-async def screen(bootstrap: str) -> AsyncIterator[Screen]:
-    """The console of a cluster on a free port, and a browser."""
+async def screen(bootstrap: str, **more: str) -> AsyncIterator[Screen]:
+    """The console of a cluster on a free port, and a browser. `more` are settings of the console,
+    with underscores for dots."""
     path = chromium()
     playwright = pytest.importorskip("playwright.async_api", reason="playwright is missing")
-    settings = {"bootstrap.servers": bootstrap}
+    given = {name.replace("_", "."): value for name, value in more.items()}
+    settings = {"bootstrap.servers": bootstrap, **given}
     async with (
         RealRuntime("console") as runtime,
         served(runtime, settings, ("127.0.0.1", 0)) as address,

@@ -12,7 +12,7 @@ from moldau.client import Admin, Consumer, NewTopic, Producer
 from moldau.console.access import Access
 from moldau.console.application import make_application
 from moldau.console.connection import Connection
-from moldau.runtime.real import RealClock
+from moldau.runtime.real import RealRuntime
 
 EXACT: Final = "12345678901234567890"
 """More digits than a browser's numbers have."""
@@ -36,17 +36,23 @@ async def use(servers: str) -> None:
 
 @asynccontextmanager
 async def browser(
-    bootstrap: str, access: Access | None = None, settings: Mapping[str, str] | None = None
+    bootstrap: str,
+    access: Access | None = None,
+    settings: Mapping[str, str] | None = None,
+    registry: str | None = None,
+    connect: str | None = None,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the console; it follows redirects as a browser does."""
     allowed = Access(is_admin=True) if access is None else access
-    connection = Connection({"bootstrap.servers": bootstrap, **(settings or {})}, RealClock())
-    application = make_application(connection, RealClock(), ("console", "::1"), allowed)
-    transport = httpx.ASGITransport(application)
-    try:
-        async with httpx.AsyncClient(
-            transport=transport, base_url="http://console", follow_redirects=True
-        ) as client:
-            yield client
-    finally:
-        await connection.aclose()
+    async with RealRuntime("console") as runtime:
+        given = {"bootstrap.servers": bootstrap, **(settings or {})}
+        connection = Connection(given, runtime, registry, connect)
+        application = make_application(connection, runtime.clock, ("console", "::1"), allowed)
+        transport = httpx.ASGITransport(application)
+        try:
+            async with httpx.AsyncClient(
+                transport=transport, base_url="http://console", follow_redirects=True
+            ) as client:
+                yield client
+        finally:
+            await connection.aclose()

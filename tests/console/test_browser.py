@@ -11,9 +11,14 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from moldau.client import Producer
+from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
+from tests.console.guarded import GUARDED, allow
+from tests.console.open_ends import SLOW, UNVERIFIED, leave_open
 from tests.console.screen import Screen, chromium, screen
 from tests.console.shown import EXACT, use
+from tests.console.worker import QUOTED, worker
+from tests.registry.served import USER, USER_2, instance
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -28,6 +33,12 @@ PAGES: Final = (
     "/topics/orders/settings",
     "/groups",
     "/groups/billing",
+    "/transactions?topic=pending",
+    "/rights?user=alice&name=orders",
+    "/schemas",
+    "/schemas/users-value",
+    "/connectors",
+    f"/connectors/{QUOTED}",
     "/topics/none",
 )
 LOOKS: Final[dict[str, dict[str, Any]]] = {
@@ -51,27 +62,38 @@ class Shown:
 
 
 @pytest.fixture(scope="module")
-def shown() -> Iterator[Shown]:
+def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     chromium()
     with asyncio.Runner() as runner:
         at = Shown(runner)
-        life = _life(at)
+        life = _life(at, tmp_path_factory.mktemp("lines"))
         runner.run(anext(life))
         yield at
         runner.run(life.aclose())
 
 
-async def _life(at: Shown) -> Any:
-    async with EmbeddedBroker() as broker:
+async def _life(at: Shown, folder: Path) -> Any:
+    async with (
+        EmbeddedBroker(settings={**GUARDED, **UNVERIFIED}) as broker,
+        RealRuntime("beside") as runtime,
+        instance(runtime, broker) as (answers, _),
+        worker(runtime, broker, folder) as connect,
+    ):
         at.servers = broker.bootstrap_servers
         await use(at.servers)
-        async with screen(at.servers) as at.screen:
+        await allow(at.servers)
+        await leave_open(at.servers, "pending")
+        for schema in (USER, USER_2):
+            await answers.register("users-value", schema)
+        url = str(answers.http.base_url)
+        more = {"schema_registry_url": url, "connect_url": connect}
+        async with screen(at.servers, **more) as at.screen:
             yield
 
 
 async def _shot(page: Page, look: str) -> None:
     if SHOTS is not None:
-        name = page.url.split("/", 3)[3].replace("/", "-") or "cluster"
+        name = page.url.split("/", 3)[3].partition("?")[0].replace("/", "-") or "cluster"
         await page.screenshot(path=Path(SHOTS) / f"{name}.{look}.png", full_page=True)
 
 
@@ -127,6 +149,36 @@ def test_a_topic_is_made_and_deleted_with_its_name_typed(shown: Shown) -> None:
             await page.wait_for_url("**/topics")
             await page.get_by_role("link", name="orders").wait_for()
             assert await page.get_by_text("passing").count() == 0
+
+    shown.runner.run(run())
+
+
+def test_a_transaction_that_hangs_is_ended_after_its_topic_was_typed(shown: Shown) -> None:
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            await page.goto("/transactions?topic=pending")
+            await page.get_by_text("End it here").click()
+            await page.get_by_label("Type pending").fill("pending")
+            await page.get_by_role("button", name="Abort it in this partition").click()
+            await page.get_by_text("End it here").wait_for(state="detached")
+            await page.get_by_text("Abort", exact=True).click()
+            await page.get_by_label(f"Type {SLOW}").fill(SLOW)
+            await page.get_by_role("button", name="Abort it, and fence its producer").click()
+            await page.get_by_text("No transaction is open").wait_for()
+
+    shown.runner.run(run())
+
+
+def test_a_connector_is_paused_and_resumed(shown: Shown) -> None:
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            await page.goto(f"/connectors/{QUOTED}")
+            for does, then in (("Pause", "Resume"), ("Resume", "Pause")):
+                await page.get_by_role("button", name=does).click()
+                button = page.get_by_role("button", name=then)
+                async with asyncio.timeout(PATIENCE_S):
+                    while not await button.count():  # the worker acts a moment later
+                        await page.reload()
 
     shown.runner.run(run())
 

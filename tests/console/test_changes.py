@@ -28,6 +28,8 @@ FORMS = {
     "/topics/orders/delete": {"name": "orders"},
     "/groups/billing/offsets": {"to:orders:0": "0"},
     "/groups/billing/delete": {"name": "billing"},
+    "/transactions/abort/none": {"name": "none"},
+    "/transactions/hanging/none": {"name": "none", "partition": "0", "from": "0"},
 }
 """Every form that changes a cluster."""
 

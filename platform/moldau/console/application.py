@@ -12,11 +12,17 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.console.access import Access
 from moldau.console.changes import Changes
+from moldau.console.connect_api import ConnectRefused
 from moldau.console.connection import Connection
+from moldau.console.connectors import Connectors
 from moldau.console.pages import MISSING, Pages
 from moldau.console.rendering import BadForm, Renderer, asset, check_host
+from moldau.console.rights import Rights
+from moldau.console.schemas import Schemas
+from moldau.console.transactions import Transactions
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Clock
@@ -47,6 +53,14 @@ class Guard:
             except KafkaError as error:
                 status = 404 if error.code in MISSING else 502
                 title = "It is not there" if status == 404 else "The cluster refuses"
+                return failure(request, status, title, str(error))
+            except RegistryError as error:
+                status = 404 if error.is_of_record else 502
+                title = "It is not there" if status == 404 else "The registry refuses"
+                return failure(request, status, title, str(error))
+            except ConnectRefused as error:
+                status = 404 if error.is_missing else 502
+                title = "It is not there" if error.is_missing else "Connect refuses"
                 return failure(request, status, title, str(error))
             except (MoldauError, ValueError) as error:
                 return failure(request, 400, "That does not work", str(error))
@@ -86,6 +100,10 @@ def make_application(
     changes = Changes(connection)
     guard = Guard(renderer, hosts, access)
     pages = Pages(connection, renderer, clock)
+    transactions = Transactions(connection, renderer, clock)
+    rights = Rights(connection, renderer)
+    schemas = Schemas(connection, renderer)
+    connectors = Connectors(connection, renderer)
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -106,14 +124,28 @@ def make_application(
         ("GET", "/topics/{name}/tail", pages.tail),
         ("GET", "/groups", pages.groups),
         ("GET", "/groups/{name:path}/plan", pages.group),
+        ("GET", "/groups/{name:path}/lag", pages.lag),
         ("POST", "/groups/{name:path}/offsets", pages.change_offsets),
         ("POST", "/groups/{name:path}/delete", changes.delete_group),
         ("GET", "/groups/{name:path}", pages.group),
+        ("GET", "/connectors", connectors.list),
+        ("GET", "/connectors/{name:path}", connectors.connector),
+        ("POST", "/connectors/{name:path}", connectors.act),
+        ("GET", "/schemas", schemas.list),
+        ("GET", "/schemas/{name:path}", schemas.subject),
+        ("GET", "/rights", rights.show),
+        ("GET", "/transactions", transactions.list),
+        ("POST", "/transactions/abort/{name:path}", transactions.abort),
+        ("POST", "/transactions/hanging/{name:path}", transactions.abort_hanging),
     ]
     doors = {"GET": guard.reading, "POST": guard.changing}
     routes = [Route(path, doors[method](run), methods=[method]) for method, path, run in table]
-    plan = guard.reading(pages.plan_offsets)  # it changes nothing
-    routes.insert(0, Route("/groups/{name:path}/plan", plan, methods=["POST"]))
+    harmless = {
+        "/groups/{name:path}/plan": pages.plan_offsets,
+        "/schemas/{name:path}/check": schemas.check,
+    }
+    for path, run in harmless.items():  # forms that change nothing
+        routes.insert(0, Route(path, guard.reading(run), methods=["POST"]))
     routes.append(Route("/static/{name}", asset))
 
     @asynccontextmanager

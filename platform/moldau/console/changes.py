@@ -35,15 +35,16 @@ class Changes:
 
     async def delete_topic(self, request: Request) -> Response:
         """Delete a topic. The form repeats its name."""
-        name = await _typed_name(request, "topic")
+        name = await typed_name(request, "topic")
         await (await self._connection.admin()).delete_topic(name)
-        self._connection.forget_topics()
+        self._connection.lists.change(lambda listed: listed.drop(name))
         return see("/topics")
 
     async def delete_group(self, request: Request) -> Response:
         """Delete a group without members. The form repeats its name."""
-        name = await _typed_name(request, "group")
+        name = await typed_name(request, "group")
         await (await self._connection.admin()).delete_group(name)
+        self._connection.lists.change(lambda listed: listed.drop_group(name))
         return see("/groups")
 
     async def add_partitions(self, request: Request) -> Response:
@@ -53,7 +54,7 @@ class Changes:
         if not text.isdecimal() or not 0 < int(text) < PARTITIONS_MAX:
             raise BadForm("partitions: give the whole number that the topic is to have")
         await (await self._connection.admin()).create_partitions(name, int(text))
-        self._connection.forget_topics()
+        await self._connection.lists.topic_changed(name)
         return see(f"/topics/{quote(name, safe='')}")
 
 
@@ -63,6 +64,7 @@ async def store_offsets(
     """Store where a group of any kind reads on. Raise KafkaError for the first that is refused."""
     admin = await connection.admin()
     group = progress.group.group_id
+    connection.lists.change(lambda listed: listed.lags.pop(group, None))
     if progress.group.type != SHARE_TYPE:
         await admin.alter_group_offsets(group, offsets)
         return
@@ -71,8 +73,9 @@ async def store_offsets(
             raise error
 
 
-async def _typed_name(request: Request, kind: str) -> str:
+async def typed_name(request: Request, kind: str, effect: str = "to delete it") -> str:
+    """Return the name in the request's path, which the form has to repeat. Raise BadForm."""
     name: str = request.path_params["name"]
     if (await form_of(request)).get("name", "").strip() != name:
-        raise BadForm(f"type the name of the {kind} to delete it: {name}")
+        raise BadForm(f"type the name of the {kind} {effect}: {name}")
     return name

@@ -7,7 +7,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.cluster_connection import add_connection_arguments
+from moldau.cli.commands.cluster_connection import add_connection_arguments, profile_beside
 from moldau.cli.commands.registry_place import URL, VARIABLE, registry_place
 
 if TYPE_CHECKING:
@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 LISTEN: Final = "127.0.0.1:8080"
+CONNECT_VARIABLE: Final = "MOLDAU_CONNECT"
 LOCAL: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
@@ -44,10 +45,17 @@ class ConsoleCommand:
             help=f"the Schema Registry that records are decoded by; else ${VARIABLE}, else "
             "the profile's, else none",
         )
+        parser.add_argument(
+            "--connect",
+            metavar="URL",
+            help="a Connect worker's REST API, for the pages of connectors; else "
+            f"${CONNECT_VARIABLE}, else the profile's, else none",
+        )
         add_http_config(parser)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         from moldau.cli.commands.cluster_connection import client_settings
+        from moldau.console.connect_api import CONNECT
         from moldau.runtime.real import run
 
         check_installed()
@@ -56,6 +64,9 @@ class ConsoleCommand:
         clusters = (arguments.bootstrap, arguments.command_config)
         registry = registry_place(arguments.registry, context, *clusters)
         shown = {**settings, **({} if registry is None else {URL: registry.url})}
+        connect = _connect(arguments, context)
+        if connect is not None:
+            shown[CONNECT] = connect
 
         async def main(runtime: Runtime) -> None:
             from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
@@ -75,6 +86,17 @@ class ConsoleCommand:
 
         run(main, node="console")
         return Exit.DONE
+
+
+def _connect(arguments: Namespace, context: Context) -> str | None:
+    """Return the address of the Connect worker: that of the option, the environment or the profile,
+    which counts where it also names the cluster."""
+    if arguments.connect is not None:
+        return str(arguments.connect)
+    variable = context.environment.get(CONNECT_VARIABLE)
+    if variable and context.profile_name is None:
+        return variable
+    return profile_beside(context, arguments.bootstrap, arguments.command_config).connect
 
 
 def add_http_config(parser: ArgumentParser) -> None:

@@ -7,12 +7,11 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from moldau.client import Admin, Consumer, Producer
+from moldau.console.connect_api import ConnectApi
 from moldau.console.decoding import Decoder
-from moldau.link.metadata import Topic
-from moldau.runtime import Clock
+from moldau.console.refresher import Refresher
+from moldau.runtime import Runtime
 
-LISTING_S: Final = 2.0
-"""The listing of topics is used again for this long: leafing through pages asks once."""
 _TIMEOUTS: Final = {"default.api.timeout.ms": "15000", "client.id": "moldau-console"}
 _READER: Final = {
     "enable.auto.commit": "false",
@@ -25,15 +24,20 @@ class Connection:
     """Opens the admin client at its first use, and again after it could not be opened."""
 
     def __init__(
-        self, settings: Mapping[str, str], clock: Clock, registry: str | None = None
+        self,
+        settings: Mapping[str, str],
+        runtime: Runtime,
+        registry: str | None = None,
+        connect: str | None = None,
     ) -> None:
-        """`registry` is the address of a Schema Registry, by which records are decoded."""
+        """`registry` is the address of a Schema Registry, by which records are decoded; `connect`
+        that of a Connect worker."""
         self.bootstrap = settings.get("bootstrap.servers", "")
         self._settings = {**_TIMEOUTS, **settings}
-        self._clock = clock
         self.decoder = None if registry is None else Decoder(registry)
         self._admin: Admin | None = None
-        self._topics: tuple[float, list[Topic]] | None = None
+        self.connect = None if connect is None else ConnectApi(connect)
+        self.lists = Refresher(runtime, self.admin)
 
     async def admin(self) -> Admin:
         """Return the admin client. Raise KafkaError if no broker can be reached."""
@@ -54,17 +58,6 @@ class Connection:
     def _opened(self) -> Admin | None:
         return self._admin
 
-    async def topics(self) -> list[Topic]:
-        """Return all topics, internal ones included, at most LISTING_S old."""
-        now = self._clock.monotonic()
-        if self._topics is None or now - self._topics[0] > LISTING_S:
-            self._topics = now, await (await self.admin()).list_topics(internal=True)
-        return self._topics[1]
-
-    def forget_topics(self) -> None:
-        """Ask for the topics anew next time: one was changed."""
-        self._topics = None
-
     @asynccontextmanager
     async def consumer(self) -> AsyncIterator[Consumer[bytes, bytes]]:
         """A consumer without a group: it leaves no trace in the cluster."""
@@ -79,7 +72,10 @@ class Connection:
 
     async def aclose(self) -> None:
         """Close the clients."""
+        await self.lists.aclose()
         if self._admin is not None:
             await self._admin.aclose()
         if self.decoder is not None:
             await self.decoder.aclose()
+        if self.connect is not None:
+            await self.connect.aclose()

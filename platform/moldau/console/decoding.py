@@ -46,7 +46,7 @@ class Decoder:
     async def _value(self, data: bytes, place: Place) -> Any:
         header = header_of(place.headers, place)
         key, _ = unframe(data if header is None else header)
-        registry = self._opened()
+        registry = self.registry()
         if isinstance(key, int):
             schema = await registry.schema(key)
         else:
@@ -57,7 +57,8 @@ class Decoder:
         found = deserializer(data, place)
         return await found if isawaitable(found) else found
 
-    def _opened(self) -> SchemaRegistry:
+    def registry(self) -> SchemaRegistry:
+        """Return the client of the registry."""
         if self._registry is None:
             from moldau.client.serdes.registry.client import SchemaRegistry
 

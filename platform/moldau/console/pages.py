@@ -13,13 +13,15 @@ from starlette.responses import Response, StreamingResponse
 from moldau.client import Admin, NewTopic
 from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
 from moldau.client.admin.progress import GroupProgress
+from moldau.client.admin.survey import Survey
 from moldau.client.consumer.offsets import EARLIEST, LATEST
-from moldau.client.group.descriptions import SHARE_TYPE
 from moldau.console.changes import see, store_offsets
 from moldau.console.connection import Connection
+from moldau.console.history import chart
 from moldau.console.messages import FROMS, Wanted, read, tail
 from moldau.console.offsets import WAYS, Ends, Move, planned
 from moldau.console.paging import paged
+from moldau.console.picture import Listed
 from moldau.console.rendering import BadForm, Renderer, form_of
 from moldau.console.texts import indented, moment
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -46,25 +48,21 @@ class Pages:
         """Brokers and the metadata quorum."""
         admin = await self._connection.admin()
         described = await admin.describe_cluster()
-        topics = await self._connection.topics()
-        partitions = [each for topic in topics for each in topic.partitions]
+        listed = await self._connection.lists.topics()
         try:
             quorum = await admin.describe_quorum()
         except KafkaError:
             quorum = None  # an old Kafka, or one without rights for it
-        counts = {
-            "brokers": len(described.brokers),
-            "topics": len(topics),
-            "partitions": len(partitions),
-            "leaderless": sum(each.leader < 0 for each in partitions),
-            "under": sum(len(each.isr) < len(each.replicas) for each in partitions),
-        }
-        led: dict[int, int] = {}
-        for each in partitions:
-            led[each.leader] = led.get(each.leader, 0) + 1
-        return self._renderer.page(
-            request, "cluster.html", described=described, quorum=quorum, counts=counts, led=led
+        counts = listed.counts()
+        return self._page(
+            request, "cluster.html", listed, described=described, quorum=quorum, counts=counts
         )
+
+    def _page(self, request: Request, name: str, listed: Listed, **values: Any) -> Response:
+        """Return a page of the lists, with their age."""
+        lists = self._connection.lists
+        state = {"age_s": lists.age_s(listed), "problem": lists.problem, "query": request.url.query}
+        return self._renderer.page(request, name, listed=listed, state=state, **values)
 
     # Topics.
 
@@ -72,15 +70,19 @@ class Pages:
         """A page of the topics whose names contain a text."""
         query = request.query_params
         text, internal = query.get("q", "").strip(), query.get("internal") == "1"
+        listed, wanted = await self._connection.lists.topics(), text.lower()
         found = [
             each
-            for each in await self._connection.topics()
-            if text.lower() in each.name.lower() and (internal or not each.is_internal)
+            for each in listed.topics
+            if wanted in each.name.lower() and (internal or not each.is_internal)
         ]
         part = paged(found, query.get("page"))
+        survey = Survey(await self._connection.admin())
+        sizes = await survey.sizes({each.name: len(each.leaders) for each in part.rows})
         is_part = request.headers.get("hx-target") == "found"
         name = "topics_found.html" if is_part else "topics.html"
-        return self._renderer.page(request, name, part=part, text=text, internal=internal)
+        shown = {"part": part, "text": text, "internal": internal, "sizes": sizes}
+        return self._page(request, name, listed, **shown)
 
     async def create_topic(self, request: Request) -> Response:
         """Create a topic, and show it."""
@@ -96,7 +98,7 @@ class Pages:
             raise BadForm("name: give the topic a name")
         admin = await self._connection.admin()
         await admin.create_topic(NewTopic(name, counts["partitions"], counts["replicas"]))
-        self._connection.forget_topics()
+        await self._connection.lists.topic_changed(name)
         return see(topic_path(name))
 
     async def topic(self, request: Request) -> Response:
@@ -208,35 +210,49 @@ class Pages:
     async def groups(self, request: Request) -> Response:
         """A page of groups, with the lag of those that are shown."""
         text = request.query_params.get("q", "").strip()
-        admin = await self._connection.admin()
-        listed = [
-            each for each in await admin.list_groups() if text.lower() in each.group_id.lower()
-        ]
-        part = paged(listed, request.query_params.get("page"))
-        readers = [each.group_id for each in part.rows if each.type in READ]
-        progress = await admin.groups_progress(readers) if readers else {}
-        lags = {
-            name: each.lag for name, each in progress.items() if isinstance(each, GroupProgress)
-        }
+        listed = await self._connection.lists.groups()
+        found = [each for each in listed.groups if text.lower() in each.group_id.lower()]
+        part = paged(found, request.query_params.get("page"))
+        lags = await self._connection.lists.lags([each.group_id for each in part.rows])
         is_part = request.headers.get("hx-target") == "found"
         name = "groups_found.html" if is_part else "groups.html"
-        return self._renderer.page(request, name, part=part, text=text, lags=lags)
+        return self._page(request, name, listed, part=part, text=text, lags=lags)
 
     async def group(self, request: Request) -> Response:
         """Members, offsets and lag of one group."""
-        progress = await self._progress(request)
+        return self._group_page(request, await self._progress(request), None, {})
+
+    def _group_page(
+        self,
+        request: Request,
+        progress: GroupProgress,
+        moves: list[Move] | None,
+        form: dict[str, str],
+    ) -> Response:
         return self._renderer.page(
-            request, "group.html", progress=progress, ways=WAYS, moves=None, form={}
+            request,
+            "group.html",
+            progress=progress,
+            ways=WAYS,
+            moves=moves,
+            form=form,
+            **self._lag(progress.group.group_id),
         )
+
+    def _lag(self, group: str) -> dict[str, Any]:
+        self._connection.lists.watch()
+        return {"group_id": group, "chart": chart(self._connection.lists.history.of(group))}
+
+    async def lag(self, request: Request) -> Response:
+        """The lag of a group over time, as a part of its page."""
+        return self._renderer.page(request, "lag.html", **self._lag(request.path_params["name"]))
 
     async def plan_offsets(self, request: Request) -> Response:
         """Show what a change of offsets would do; change nothing."""
         progress = await self._progress(request)
         form = await form_of(request)
         moves = await self._moves(progress, form)
-        return self._renderer.page(
-            request, "group.html", progress=progress, ways=WAYS, moves=moves, form=form
-        )
+        return self._group_page(request, progress, moves, form)
 
     async def change_offsets(self, request: Request) -> Response:
         """Store the offsets that a plan has shown."""
@@ -287,8 +303,12 @@ def _offset(found: Any, where: TopicPartition) -> int | None:
     return offset
 
 
-READ: Final = frozenset(("", "classic", "consumer", SHARE_TYPE))
-"""The kinds of groups whose offsets are known."""
 MISSING: Final = frozenset(
-    (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNKNOWN_TOPIC_ID)
+    (
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+        ErrorCode.GROUP_ID_NOT_FOUND,
+        ErrorCode.UNKNOWN_TOPIC_ID,
+        ErrorCode.TRANSACTIONAL_ID_NOT_FOUND,
+    )
 )
+"""The errors that mean: what the page is about does not exist."""

@@ -24,6 +24,14 @@ _HEADERS: Final = {
     "X-Content-Type-Options": "nosniff",
     "Cache-Control": "no-store",
 }
+_FILTERS: Final = (
+    texts.size,
+    texts.number,
+    texts.moment,
+    texts.indented,
+    texts.ago,
+    texts.duration,
+)
 _KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
 
 
@@ -42,7 +50,7 @@ class Renderer:
             trim_blocks=True,
             lstrip_blocks=True,
         )
-        for each in (texts.size, texts.number, texts.moment, texts.indented):
+        for each in _FILTERS:
             self._environment.filters[each.__name__] = each
         self._environment.globals.update(cluster=title, is_admin=is_admin)
 
@@ -60,6 +68,9 @@ class Renderer:
 async def form_of(request: Request) -> dict[str, str]:
     """Return the fields of a form that this console's own page has sent. Raise BadForm."""
     check_origin(request)
+    read: dict[str, str] | None = getattr(request.state, "form", None)
+    if read is not None:
+        return read
     body = b""
     async for piece in request.stream():
         body += piece

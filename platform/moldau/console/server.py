@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -11,7 +12,9 @@ from moldau.cli.commands.registry_place import URL
 from moldau.console.access import Access
 from moldau.console.application import make_application
 from moldau.console.command import LOCAL
+from moldau.console.connect_api import CONNECT
 from moldau.console.connection import Connection
+from moldau.console.warming import warm
 from moldau.link.http_protection import HttpProtection
 from moldau.runtime.http_server import HttpServer
 
@@ -29,22 +32,28 @@ async def served(
 ) -> AsyncIterator[str]:
     """Serve the console of a cluster, and yield its address. Raise CannotListen.
 
-    The setting `schema.registry.url` names the registry by which records are decoded.
+    The setting `schema.registry.url` names the registry by which records are decoded, and
+    `connect.url` a Connect worker.
     Without `access`, visitors may change the cluster, and there is no audit log.
     On a local address, only a browser that calls it by a local name is served.
     """
     given = dict(settings)
-    connection = Connection(given, runtime.clock, given.pop(URL, None))
+    connection = Connection(given, runtime, given.pop(URL, None), given.pop(CONNECT, None))
     server = HttpServer(runtime, "the console", "choose another address")
+    warming: asyncio.Task[None] | None = None
     try:
         host, port = server.bind(*listen)
         hosts = LOCAL if listen[0] in LOCAL else None
         by = HttpProtection() if protection is None else protection
         allowed = Access(is_admin=True) if access is None else access
         allowed = replace(allowed, asks_login=by.asks_login)
-        application = by.guard(make_application(connection, runtime.clock, hosts, allowed))
-        await server.start(application, by.context)
+        application = make_application(connection, runtime.clock, hosts, allowed)
+        await server.start(by.guard(application), by.context)
+        warming = runtime.spawn(warm(application, connection), name="warm the console up")
         yield f"{by.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
+        if warming is not None:
+            warming.cancel()
+            await asyncio.wait([warming])
         await server.aclose()
         await connection.aclose()

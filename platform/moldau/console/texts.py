@@ -10,6 +10,10 @@ from typing import Final
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
 _SHOWN: Final = 20_000
 _FULL: Final = 1024
+_FINE_S: Final = 10
+_MINUTE_S: Final = 60
+_HOUR_S: Final = 3600
+_DAY_H: Final = 24
 _BEGINS: Final = ("[", "{")
 _ENDS: Final = ("]", "}")
 _PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
@@ -80,3 +84,21 @@ def moment(milliseconds: int) -> str:
     except (OverflowError, OSError, ValueError):
         return str(milliseconds)
     return f"{at:%Y-%m-%d %H:%M:%S}.{at.microsecond // 1000:03}"
+
+
+def ago(seconds: float) -> str:
+    """Return how long ago something was."""
+    return "now" if seconds < 1 else f"{duration(seconds)} ago"
+
+
+def duration(seconds: float) -> str:
+    """Return a length of time with one unit, or two from an hour on."""
+    whole = int(seconds)
+    if whole < _MINUTE_S:
+        return f"{seconds:.1f} s" if whole < _FINE_S else f"{whole} s"
+    if whole < _HOUR_S:
+        return f"{whole // _MINUTE_S} min"
+    hours, rest = divmod(whole, _HOUR_S)
+    if hours < _DAY_H:
+        return f"{hours} h {rest // _MINUTE_S} min"
+    return f"{hours // _DAY_H} d {hours % _DAY_H} h"

@@ -158,7 +158,9 @@ class Dev:
         self, project: DevProject, rest: Address, console: Address, registry: Address | None
     ) -> None:
         """Serve until cancelled."""
+        from moldau.cli.commands.registry_place import URL
         from moldau.connect.herder.shell import forever
+        from moldau.console.connect_api import CONNECT
         from moldau.console.server import served
         from moldau.runtime.node_processes import free_ports
         from moldau.testing import EmbeddedBroker
@@ -170,15 +172,16 @@ class Dev:
             lines = [f"bootstrap  {broker.bootstrap_servers}"]
             if project.brings_worker:  # it is told where to listen before it starts
                 rest = (rest[0], rest[1] or free_ports(1)[0])
-                lines.append(f"rest       http://{rest[0]}:{rest[1]}")
+                worker = f"{rest[0]}:{rest[1]}"
             else:
                 worker = await stack.enter_async_context(self._worker(clients, rest))
-                lines.append(f"rest       http://{worker}")
-            address = await stack.enter_async_context(served(self._runtime, clients, console))
-            lines.append(f"console    {address}")
+            shown = {**clients, CONNECT: f"http://{worker}"}
             if registry is not None:
-                url = await stack.enter_async_context(self._registry(clients, registry))
-                lines.append(f"registry   {url}")
+                shown[URL] = await stack.enter_async_context(self._registry(clients, registry))
+            address = await stack.enter_async_context(served(self._runtime, shown, console))
+            lines += [f"rest       {shown[CONNECT]}", f"console    {address}"]
+            if registry is not None:
+                lines.append(f"registry   {shown[URL]}")
             if project.title is not None:
                 lines.append(f"project    {project.title}")
             self._tell("moldau dev is up")

@@ -1,0 +1,224 @@
+"""The console beside a large cluster: the time of each page, the first paint, the broker's cost.
+
+The broker and the console are processes, as a user starts them. The topics and groups are made
+first, which takes minutes at full size. The pages are asked for one after the other while the
+console reads its lists again and again; each is also the first request of a new console.
+The broker's latency is that of small produces at a steady pace, without a console and while its
+pages are looked at.
+
+`BENCH_SCALE=0.2` makes the cluster a fifth as large.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import shutil
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import httpx
+
+from bench.broker_load import create_topic, p50_and_p99, paced_latencies
+from bench.peer_brokers import HOST, MoldauBroker, wait_for_port
+from moldau.client import Admin, NewTopic
+from moldau.errors.codes import KafkaError
+from tests.peers.kafka_broker import free_ports
+
+SCALE: Final = float(os.environ.get("BENCH_SCALE", "1"))
+TOPICS: Final = int(10_000 * SCALE)
+PARTITIONS: Final = 4
+GROUPS: Final = int(2_000 * SCALE)
+BATCH: Final = 100
+ROUNDS: Final = 20
+PER_SECOND: Final = 200
+RECORDS: Final = 4_000
+WARM_S: Final = 3.0
+"""From the start of a console to its first visitor, who cannot type faster."""
+GOAL_MS: Final = 300
+PAINT_GOAL_MS: Final = 1_000
+PAGES: Final = (
+    "/",
+    "/topics",
+    f"/topics?page={TOPICS // 100}",
+    "/topics?q=topic-0012",
+    "/topics/topic-00077",
+    "/topics/topic-00077/messages",
+    "/topics/topic-00077/settings",
+    "/groups",
+    "/groups?q=group-001",
+    "/groups/group-00077",
+)
+CHROMIUM: Final = ("chromium", "chromium-browser", "google-chrome")
+PAINTED: Final = "performance.getEntriesByName('first-contentful-paint')[0]?.startTime ?? null"
+
+
+@dataclass(frozen=True, slots=True)
+class Times:
+    """Milliseconds of one page: as the first request of a console, and of those after it."""
+
+    first: float
+    later: list[float]
+
+    @property
+    def median(self) -> float:
+        return sorted(self.later)[len(self.later) // 2]
+
+    @property
+    def longest(self) -> float:
+        return max(self.first, *self.later)
+
+
+async def fill(servers: str) -> None:
+    """Make the topics, and the groups with an offset in each partition of a topic."""
+    names = [f"topic-{number:05}" for number in range(TOPICS)]
+    async with Admin(bootstrap_servers=servers) as admin:
+        for begin in range(0, TOPICS, BATCH):
+            wanted = [NewTopic(name, PARTITIONS, 1) for name in names[begin : begin + BATCH]]
+            for made in (await admin.create_topics(wanted)).values():
+                if isinstance(made, KafkaError):
+                    raise made
+        for begin in range(0, GROUPS, BATCH):
+            chosen = range(begin, min(begin + BATCH, GROUPS))
+            await asyncio.gather(*(_commit(admin, number, names) for number in chosen))
+
+
+async def _commit(admin: Admin, number: int, names: list[str]) -> None:
+    topic = names[number * 7 % TOPICS]
+    offsets = {(topic, partition): 0 for partition in range(PARTITIONS)}
+    await admin.alter_group_offsets(f"group-{number:05}", offsets)
+
+
+@contextmanager
+def console(broker: MoldauBroker) -> Iterator[str]:
+    """A `moldau console` process, and its address."""
+    port = free_ports(1)[0]
+    moldau = str(Path(sys.executable).with_name("moldau"))
+    words = ("console", "-b", f"{HOST}:{broker.port}", "--listen", f"{HOST}:{port}")
+    process = subprocess.Popen([moldau, *words], stdout=subprocess.DEVNULL)  # noqa: S603
+    try:
+        wait_for_port(port, process)
+        time.sleep(WARM_S)
+        yield f"http://{HOST}:{port}"
+    finally:
+        process.terminate()
+        process.wait(30)
+
+
+def _asked(client: httpx.Client, path: str) -> float:
+    began = time.perf_counter()
+    client.get(path).raise_for_status()
+    return (time.perf_counter() - began) * 1000
+
+
+def _client(url: str) -> httpx.Client:
+    return httpx.Client(base_url=url, trust_env=False, timeout=120)
+
+
+def page_times(broker: MoldauBroker) -> dict[str, Times]:
+    """Ask for each page first, and many times."""
+    first = {}
+    for path in PAGES:
+        with console(broker) as url, _client(url) as client:
+            first[path] = _asked(client, path)
+    with console(broker) as url, _client(url) as client:
+        later: dict[str, list[float]] = {path: [] for path in PAGES}
+        for _ in range(ROUNDS):
+            for path in PAGES:
+                later[path].append(_asked(client, path))
+    return {path: Times(first[path], later[path]) for path in PAGES}
+
+
+def first_paint_ms(broker: MoldauBroker, path: str) -> float | None:
+    """Return when a browser shows the first content of a new console; None without a browser."""
+    try:
+        from playwright.sync_api import sync_playwright
+    except ImportError:
+        return None
+    found = next(filter(None, map(shutil.which, CHROMIUM)), None)
+    if found is None:
+        return None
+    with console(broker) as url, sync_playwright() as driver:
+        browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
+        page = browser.new_page()
+        page.goto(f"{url}{path}", wait_until="load")
+        page.wait_for_function(f"({PAINTED}) !== null")
+        painted: float = page.evaluate(PAINTED)
+        browser.close()
+        return painted
+
+
+def p99_ms(broker: MoldauBroker) -> float:
+    """Return the 99th percentile of the broker's answers to small produces."""
+    return p50_and_p99(paced_latencies(broker, "pace", PER_SECOND, RECORDS))[1] * 1000
+
+
+def p99_while_looked_at(broker: MoldauBroker) -> float:
+    """Return the same while somebody leafs through the pages, one every half second."""
+    left = threading.Event()
+
+    def look(url: str) -> None:
+        with _client(url) as client:
+            number = 0
+            while not left.wait(0.5):
+                _asked(client, PAGES[number % len(PAGES)])
+                number += 1
+
+    with console(broker) as url:
+        visitor = threading.Thread(target=look, args=(url,))
+        visitor.start()
+        try:
+            return p99_ms(broker)
+        finally:
+            left.set()
+            visitor.join()
+
+
+def page(machine: str, command: str) -> str:
+    """Return the committed page."""
+    with MoldauBroker.started() as broker:
+        began = time.perf_counter()
+        asyncio.run(fill(f"{HOST}:{broker.port}"))
+        made_s = time.perf_counter() - began
+        create_topic(broker, "pace")
+        times = page_times(broker)
+        paints = {path: first_paint_ms(broker, path) for path in ("/", "/topics", "/groups")}
+        alone, looked_at = p99_ms(broker), p99_while_looked_at(broker)
+    scale = "" if SCALE == 1 else f"BENCH_SCALE={SCALE:g} "
+    lines = [
+        "# The console beside a large cluster",
+        "",
+        f"- {machine}\n- `{scale}{command}`",
+        "",
+        f"{TOPICS:,} topics, {TOPICS * PARTITIONS:,} partitions, {GROUPS:,} groups on one broker, "
+        f"made in {made_s:.0f} s. Milliseconds, as a client sees them, of {ROUNDS} requests each; "
+        f"`first` is the first request of a console, {WARM_S:g} s after it opened its port.",
+        "",
+        f"| page | first | median | longest (goal: {GOAL_MS}) |",
+        "|-|-|-|-|",
+        *(
+            f"| `{path}` | {each.first:.0f} | {each.median:.0f} | {each.longest:.0f} |"
+            for path, each in times.items()
+        ),
+        "",
+        f"| first paint of a new console, in Chromium | ms (goal: {PAINT_GOAL_MS:,}) |",
+        "|-|-|",
+        *(
+            f"| `{path}` | {'no browser' if each is None else f'{each:.0f}'} |"
+            for path, each in paints.items()
+        ),
+        "",
+        f"| 99th percentile of produces, {PER_SECOND} a second | ms |",
+        "|-|-|",
+        f"| without a console | {alone:.1f} |",
+        f"| while its pages are looked at, two a second | {looked_at:.1f} |",
+        "",
+    ]
+    return "\n".join(lines)

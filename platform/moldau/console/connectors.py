@@ -1,0 +1,133 @@
+"""Connectors of a Connect worker: their state, tasks and settings; pause, resume, restart."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moldau.console.changes import see
+from moldau.console.connect_api import ConnectApi, connector_path
+from moldau.console.connection import Connection
+from moldau.console.paging import paged
+from moldau.console.rendering import BadForm, Renderer, form_of
+
+NO_CONNECT: Final = "Start the console with --connect URL to see the connectors of a worker."
+ACTIONS: Final = {
+    "pause": ("PUT", "/pause", {}),
+    "resume": ("PUT", "/resume", {}),
+    "restart": ("POST", "/restart", {"includeTasks": "true", "onlyFailed": "false"}),
+}
+HIDDEN: Final = "(hidden)"
+_SECRET: Final = re.compile(r"password|secret|token|credential|jaas|private|passphrase", re.I)
+_USER_INFO: Final = re.compile(r"(?<=://)[^/@\s]+@")
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """A task of a connector; `trace` is why it failed."""
+
+    number: int
+    state: str
+    worker: str
+    trace: str
+
+
+@dataclass(frozen=True, slots=True)
+class Connector:
+    """A connector as its worker describes it."""
+
+    name: str
+    kind: str
+    state: str
+    worker: str
+    trace: str
+    tasks: list[Task]
+    settings: dict[str, str]
+
+    @property
+    def running(self) -> int:
+        """How many tasks run."""
+        return sum(each.state == "RUNNING" for each in self.tasks)
+
+    @property
+    def failed(self) -> int:
+        """How many tasks have failed."""
+        return sum(each.state == "FAILED" for each in self.tasks)
+
+    @classmethod
+    def of(cls, name: str, info: Mapping[str, Any], status: Mapping[str, Any]) -> Connector:
+        """Read the worker's answers."""
+        own = status.get("connector", {})
+        tasks = [
+            Task(each["id"], each["state"], each.get("worker_id", ""), each.get("trace") or "")
+            for each in status.get("tasks", ())
+        ]
+        return cls(
+            name,
+            str(status.get("type") or info.get("type") or ""),
+            str(own.get("state", "UNASSIGNED")),
+            str(own.get("worker_id", "")),
+            str(own.get("trace") or ""),
+            sorted(tasks, key=lambda each: each.number),
+            {key: shown(key, str(value)) for key, value in sorted(info["config"].items())},
+        )
+
+
+def shown(key: str, value: str) -> str:
+    """Return the value of a setting without secrets."""
+    return HIDDEN if _SECRET.search(key) else _USER_INFO.sub(f"{HIDDEN}@", value)
+
+
+class Connectors:
+    """The endpoints about connectors."""
+
+    def __init__(self, connection: Connection, renderer: Renderer) -> None:
+        self._connection = connection
+        self._renderer = renderer
+
+    def _api(self) -> ConnectApi:
+        if self._connection.connect is None:
+            raise BadForm(NO_CONNECT)
+        return self._connection.connect
+
+    async def list(self, request: Request) -> Response:
+        """A page of the connectors whose names contain a text."""
+        if self._connection.connect is None:
+            return self._renderer.failure(request, 200, "Connectors", NO_CONNECT)
+        text = request.query_params.get("q", "").strip()
+        # `expand` is given twice, as the API wants it
+        answers = await self._api().ask("GET", "/connectors?expand=status&expand=info")
+        found = [
+            Connector.of(name, each["info"], each["status"])
+            for name, each in sorted(answers.items())
+            if text.lower() in name.lower()
+        ]
+        part = paged(found, request.query_params.get("page"))
+        return self._renderer.page(request, "connectors.html", part=part, text=text)
+
+    async def connector(self, request: Request) -> Response:
+        """State, tasks and settings of one connector."""
+        name, api = request.path_params["name"], self._api()
+        info = await api.ask("GET", connector_path(name))
+        status = await api.ask("GET", connector_path(name, "/status"))
+        found = Connector.of(name, info, status)
+        base = f"/connectors/{quote(name, safe='')}"
+        return self._renderer.page(request, "connector.html", connector=found, base=base)
+
+    async def act(self, request: Request) -> Response:
+        """Pause, resume or restart a connector, or restart one of its tasks."""
+        form, name = await form_of(request), request.path_params["name"]
+        does, task = form.get("does", ""), form.get("task", "")
+        if does not in ACTIONS or (task and not (task.isdecimal() and does == "restart")):
+            raise BadForm(f"choose one of {', '.join(ACTIONS)}, or the restart of a task")
+        method, part, query = ACTIONS[does]
+        if task:
+            part, query = f"/tasks/{task}/restart", {}
+        await self._api().ask(method, connector_path(name, part), **query)
+        return see(f"/connectors/{quote(name, safe='')}")

@@ -1,0 +1,146 @@
+"""Transactions: those that are open, what blocks readers of a partition, and how to end one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moldau.cli.commands.txn_open import OpenTransaction, Survey, open_transactions
+from moldau.client import TransactionAdmin
+from moldau.client.admin.transactions import TransactionDescription
+from moldau.console.changes import see, typed_name
+from moldau.console.connection import Connection
+from moldau.console.paging import Paged, paged
+from moldau.console.rendering import BadForm, Renderer, form_of
+from moldau.errors.codes import KafkaError
+from moldau.runtime import Clock
+
+OPEN: Final = ("Ongoing", "PrepareCommit", "PrepareAbort")
+LONGEST_MS: Final = 900_000
+"""Kafka's default of transaction.max.timeout.ms: what is older, no coordinator has left open."""
+PARTITIONS_MAX: Final = 1_000
+"""A larger cluster is not asked for the producers of all its partitions, but of one topic's."""
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """An open transaction of the list. `found` is None if its coordinator does not answer."""
+
+    transactional_id: str
+    state: str
+    found: TransactionDescription | None
+    age_s: float | None
+
+
+@dataclass(frozen=True, slots=True)
+class Blocked:
+    """A partition whose readers of committed records wait, and what they wait for."""
+
+    transaction: OpenTransaction
+    age_s: float
+    hangs: bool
+
+    @property
+    def reason(self) -> str:
+        """What ends it."""
+        if self.transaction.is_known:
+            return "its producer or its coordinator ends it"
+        if self.hangs:
+            return "nothing ends it: its coordinator does not know it"
+        return "its coordinator does not count it as open here: it may have just ended"
+
+
+class Transactions:
+    """The endpoints about transactions."""
+
+    def __init__(self, connection: Connection, renderer: Renderer, clock: Clock) -> None:
+        self._connection = connection
+        self._renderer = renderer
+        self._clock = clock
+
+    async def list(self, request: Request) -> Response:
+        """Open transactions, and the partitions of a topic that they block."""
+        query = request.query_params
+        topic = query.get("topic", "").strip()
+        part = await self._open(query.get("page"))
+        survey = await self._survey(topic)
+        now_ms = self._clock.wall_ms()
+        blocked = [
+            Blocked(each, each.age_ms(now_ms) / 1000, each.hangs(now_ms, LONGEST_MS))
+            for each in (() if survey is None else survey.found)
+        ]
+        return self._renderer.page(
+            request,
+            "transactions.html",
+            part=part,
+            topic=topic,
+            blocked=None if survey is None else blocked,
+            failed={} if survey is None else survey.failed,
+        )
+
+    async def _open(self, number: str | None) -> Paged[Row]:
+        transactions = TransactionAdmin(await self._connection.admin())
+        part = paged(await transactions.list_all(states=OPEN), number)
+        described = await transactions.describe(each.transactional_id for each in part.rows)
+        now_ms = self._clock.wall_ms()
+        rows = []
+        for each in part.rows:
+            found = described[each.transactional_id]
+            if isinstance(found, KafkaError):
+                rows.append(Row(each.transactional_id, each.state, None, None))
+                continue
+            age_s = max(0, now_ms - found.started_ms) / 1000 if found.started_ms > 0 else None
+            rows.append(Row(each.transactional_id, found.state, found, age_s))
+        return Paged(rows, part.number, part.count, part.total)
+
+    async def _survey(self, topic: str) -> Survey | None:
+        """Return the open transactions of a topic, or of all in a small cluster; else None."""
+        admin = await self._connection.admin()
+        if topic:
+            return await open_transactions(admin, [topic])
+        listed = await self._connection.lists.topics()
+        if not listed.is_complete or listed.counts().partitions > PARTITIONS_MAX:
+            return None
+        return await open_transactions(admin, [])
+
+    # Changes.
+
+    async def abort(self, request: Request) -> Response:
+        """Let its coordinator abort a transaction, and fence its producer. The form repeats the
+        transactional id."""
+        name = await typed_name(request, "transactional id", "to abort its transaction")
+        transactions = TransactionAdmin(await self._connection.admin())
+        known = (await transactions.describe([name]))[name]
+        if isinstance(known, KafkaError):
+            raise known  # or the request would make a new id of that name
+        await transactions.fence(name)
+        return see("/transactions")
+
+    async def abort_hanging(self, request: Request) -> Response:
+        """Write the marker that ends a transaction in one partition, if nothing else will. The form
+        repeats the topic's name."""
+        name = await typed_name(request, "topic", "to end the transaction in it")
+        form = await form_of(request)
+        admin = await self._connection.admin()
+        chosen = _chosen(await open_transactions(admin, [name]), form)
+        if not chosen.hangs(self._clock.wall_ms(), LONGEST_MS):
+            raise BadForm("this transaction does not hang: its coordinator may still end it")
+        producer = chosen.producer
+        epoch = max(producer.coordinator_epoch, 0)  # -1: none has written there yet
+        await TransactionAdmin(admin).abort(
+            chosen.where, producer.producer_id, producer.epoch, epoch
+        )
+        return see(f"/transactions?topic={quote(name, safe='')}")
+
+
+def _chosen(survey: Survey, form: Mapping[str, str]) -> OpenTransaction:
+    place = form.get("partition", ""), form.get("from", "")
+    for each in survey.found:
+        if place == (str(each.where.partition), str(each.producer.transaction_start_offset)):
+            return each
+    raise BadForm("no transaction is open in this partition from this offset any more")
