@@ -55,6 +55,21 @@ def stable(member: ShareMember, now: float = 0.0) -> None:
     member.on_answer(answer(1, [0, 1]), now)
 
 
+def test_a_member_tells_of_other_topics_even_while_a_heartbeat_is_under_way() -> None:
+    member = ShareMember(MemberSettings("g"), frozenset(), "me", random.Random(1))
+    member.join()
+    assert (member.ready(0.0).ask, member.ready(0.0).wake) == (None, None), "nothing to read yet"
+    member.subscribe(frozenset({"a"}))
+    assert asked(member, 0.0).subscribed_topic_names == ["a"]
+    member.subscribe(frozenset({"a", "b"}))
+    member.on_answer(answer(1, [0]), 0.0)
+    assert asked(member, 0.0).subscribed_topic_names == ["a", "b"]
+    member.on_answer(answer(2, [0, 1]), 0.0)
+    member.subscribe(frozenset())
+    member.subscribe(frozenset({"b", "a"}))
+    assert member.ready(0.0).ask is None, "nothing is new"
+
+
 def test_the_first_heartbeat_tells_everything_and_the_next_nothing_more() -> None:
     member = joining()
     first = asked(member, 0.0)

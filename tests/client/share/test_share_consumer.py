@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
 from functools import partial
@@ -273,6 +274,32 @@ def test_messages_without_an_answer_come_again_when_their_locks_have_ended(queue
             assert await queue.commit() == {}
 
     queues.run(program)
+
+
+def test_a_pattern_matches_topics_that_come_later(queues: Queues) -> None:
+    async def program(runtime: Runtime) -> list[str]:
+        await queues.prepare(runtime, 1, partitions=1)
+        servers = queues.cluster.bootstrap_servers
+        async with (
+            Admin(runtime=runtime, bootstrap_servers=servers) as admin,
+            Producer(runtime=runtime, bootstrap_servers=servers) as producer,
+            ShareConsumer(
+                re.compile("order.*"),
+                group=GROUP,
+                runtime=runtime,
+                bootstrap_servers=servers,
+                metadata_max_age_ms=5000,
+            ) as queue,
+        ):
+            found = await some(queue, 1)
+            await admin.create_topics([NewTopic("orders-eu", 1, 1), NewTopic("no-orders", 1, 1)])
+            for topic in ("no-orders", "orders-eu"):
+                await producer.send_and_wait(topic, b"1")
+            found += await some(queue, 1)
+            assert await queue.poll(30.0) == []
+            return [each.topic for each in found]
+
+    assert queues.run(program) == ["orders", "orders-eu"]
 
 
 def test_a_second_answer_is_a_mistake(queues: Queues) -> None:

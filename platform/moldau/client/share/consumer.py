@@ -19,12 +19,14 @@ what was acknowledged and gives back everything else.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from contextlib import AsyncExitStack
 from typing import Final, Generic, Self, Unpack
 
 from moldau.client.consumer.decoding import Decoding
 from moldau.client.group.member import MemberSettings
+from moldau.client.group.subscription import Interest, interest
 from moldau.client.serdes.contract import DeserializerTo
 from moldau.client.settings import consumer as consumer_rows
 from moldau.client.settings import group as group_rows
@@ -89,7 +91,7 @@ class ShareConsumer(Generic[K, V]):
 
     def __init__(
         self,
-        topics: Iterable[str] | str,
+        topics: Iterable[str] | str | re.Pattern[str],
         settings: Mapping[str, object] | None = None,
         *,
         runtime: Runtime | None = None,
@@ -97,7 +99,8 @@ class ShareConsumer(Generic[K, V]):
         value_deserializer: DeserializerTo[V] = None,
         **options: Unpack[ShareConsumerOptions],
     ) -> None:
-        """Read these topics as a member of `group`, which is `group.id`. Take `settings` by Kafka's
+        """Read these topics as a member of `group`, which is `group.id`. A compiled pattern must
+        match the whole name, and also matches topics created later. Take `settings` by Kafka's
         names; `options` (underscores for dots) override them."""
         named = {"group_id" if name == "group" else name: each for name, each in options.items()}
         self._given = Given(
@@ -107,9 +110,9 @@ class ShareConsumer(Generic[K, V]):
             of_others=rows.OF_OTHERS_THAN_SHARE_CONSUMERS,
         )
         self.settings = rows.resolve(rows.SHARE_CONSUMER_SETTINGS, self._given.settings, {})
-        self.topics = frozenset([topics] if isinstance(topics, str) else topics)
-        if not self.topics or not all(self.topics):
-            raise ValueError("topics is empty: name at least one topic")
+        self._interest = _interest_of(topics)
+        self.topics = self._interest.names
+        """The topics that were named; none beside a pattern."""
         self.group_id = self.settings[group_rows.group_id] or ""
         if not self.group_id:
             raise ConfigError("a share consumer needs a group", setting="group.id")
@@ -181,10 +184,17 @@ class ShareConsumer(Generic[K, V]):
             ),
         )
         self._begun = self._reader
-        self._cluster.on_update = self._reader.retarget
+        self._cluster.watches_all = self._cluster.follows_pattern = self._interest.is_pattern
+        self._cluster.on_update = self._on_metadata
         self._cluster.watch(self.topics)
         await reach(self._cluster, "share consumer")
+        self._on_metadata()
         self._reader.begin()
+
+    def _on_metadata(self) -> None:
+        if self._interest.is_pattern:
+            self._reader.subscribe(self._interest.wanted(self._cluster.metadata).topics)
+        self._reader.retarget()
 
     def _holds_max(self) -> int:
         row = consumer_rows.max_poll_records
@@ -293,3 +303,13 @@ class ShareConsumer(Generic[K, V]):
         if self._world.is_closed:
             raise closed("share consumer")
         self._cluster.check_loop()
+
+
+def _interest_of(topics: Iterable[str] | str | re.Pattern[str]) -> Interest:
+    """Return what a share consumer reads. Raise ValueError if that is nothing."""
+    if isinstance(topics, re.Pattern):
+        return interest(None, topics, is_remote=False, excludes_internal=True)
+    names = frozenset([topics] if isinstance(topics, str) else topics)
+    if not names or not all(names):
+        raise ValueError("topics is empty: name at least one topic")
+    return Interest(names)

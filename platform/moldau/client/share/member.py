@@ -81,6 +81,8 @@ class ShareMember:
         self.notices: list[MoldauError] = []
         """What the shell must log, and then remove."""
         self._topics = topics
+        self._told = topics
+        """The topics of the last heartbeat that named them."""
         self._retries = Retries(terms.backoff, random)
         self._asked: Ask | None = None
         self._soon_s = _LOOK_S
@@ -106,6 +108,14 @@ class ShareMember:
         self._next_heartbeat = 0.0
         self._go(ShareMemberState.JOINING)
 
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """Read these topics from the next heartbeat on. Without any it stays as it is, and does not
+        join yet."""
+        if topics and topics != self._topics:
+            self._topics = topics
+            self._tells_all = True
+            self._next_heartbeat = 0.0
+
     def leave(self) -> None:
         """Leave the group with the next heartbeat."""
         self.target = {}
@@ -122,6 +132,8 @@ class ShareMember:
         if self._asked is not None or self.is_out:
             return Ready()
         if self.state is not ShareMemberState.LEAVING:
+            if not self._topics:
+                return Ready()
             due = max(self._next_heartbeat, self._retries.not_before)
             if now < due:
                 return Ready(wake=due)
@@ -138,6 +150,7 @@ class ShareMember:
         if self._tells_all and not leaves:
             request.rack_id = self.terms.rack
             request.subscribed_topic_names = sorted(self._topics)
+            self._told = self._topics
         return request
 
     def on_answer(self, answer: Response | KafkaError, now: float) -> None:
@@ -160,7 +173,7 @@ class ShareMember:
 
     def _accepted(self, answer: ShareGroupHeartbeatResponse, now: float) -> None:
         self._retries.worked()
-        self._tells_all = False
+        self._tells_all = self._told != self._topics
         self.epoch = answer.member_epoch
         self.extensions = answer.share_extensions
         self._go(ShareMemberState.STABLE)
@@ -169,7 +182,8 @@ class ShareMember:
             self.target = {each.topic_id: tuple(each.partitions) for each in assigned}
         interval_s = answer.heartbeat_interval_ms / 1000
         self._soon_s = _LOOK_S if self.target else min(interval_s, self._soon_s * 2)
-        self._next_heartbeat = now + (interval_s if self.target else self._soon_s)
+        after_s = interval_s if self.target else self._soon_s
+        self._next_heartbeat = now if self._tells_all else now + after_s
 
     def _refused(self, code: ErrorCode, reason: str, now: float) -> None:
         self._tells_all = True

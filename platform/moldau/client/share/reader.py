@@ -118,11 +118,8 @@ class ShareReader:
     def _ended(self, task: asyncio.Task[None]) -> None:
         """Keep the error that has ended a task of this reader for the next call."""
         if not task.cancelled() and task.exception() is not None:
-            self._fail(task.exception())
-
-    def _fail(self, error: BaseException | None) -> None:
-        self._error = self._error or error
-        self._news.set()
+            self._error = self._error or task.exception()
+            self._news.set()
 
     # For the user's calls
 
@@ -251,6 +248,11 @@ class ShareReader:
             await self._coordinator.aclose()
 
     # Membership
+
+    def subscribe(self, topics: frozenset[str]) -> None:
+        """Read these topics from now on; without any, those before."""
+        self.member.subscribe(topics)
+        self._group.poke()
 
     def _step(self, now: float) -> Ready:
         ready = self.member.ready(now)

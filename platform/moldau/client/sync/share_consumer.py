@@ -11,6 +11,7 @@ mode each call acknowledges what the one before has returned, whichever thread w
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final, Generic, Self, Unpack
 
@@ -120,18 +121,19 @@ class ShareConsumer(ShareConsumerCalls, Generic[K, V]):
 
     def __init__(
         self,
-        topics: Iterable[str] | str,
+        topics: Iterable[str] | str | re.Pattern[str],
         settings: Mapping[str, object] | None = None,
         *,
         key_deserializer: DeserializerTo[K] = None,
         value_deserializer: DeserializerTo[V] = None,
         **options: Unpack[ShareConsumerOptions],
     ) -> None:
-        """Read these topics as a member of `group`, which is `group.id`. Take `settings` by Kafka's
+        """Read these topics as a member of `group`, which is `group.id`. A compiled pattern must
+        match the whole name, and also matches topics created later. Take `settings` by Kafka's
         names; `options` (underscores for dots) override them. Deserializers are called on the
         loop's thread."""
         objects = {
-            "topics": topics if isinstance(topics, str) else tuple(topics),
+            "topics": topics if isinstance(topics, str | re.Pattern) else tuple(topics),
             "key_deserializer": key_deserializer,
             "value_deserializer": value_deserializer,
         }
