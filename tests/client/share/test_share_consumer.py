@@ -367,6 +367,9 @@ def test_bad_input_is_refused_by_name() -> None:
         ShareConsumer([], group="g", bootstrap_servers="h:1")
     with pytest.raises(ConfigError, match=r"share\.acknowledgement\.mode"):
         ShareConsumer("t", group="g", bootstrap_servers="h:1", share_acknowledgement_mode="maybe")
+    others: dict[str, Any] = {"auto_offset_reset": "earliest"}
+    with pytest.raises(ConfigError, match=r"group, share\.auto\.offset\.reset"):
+        ShareConsumer("t", group="g", bootstrap_servers="h:1", **others)
 
 
 def test_a_group_of_another_kind_is_refused(queues: Queues) -> None:
@@ -397,3 +400,16 @@ def test_its_own_settings_are_not_said_to_have_no_effect(
 
     queues.run(program)
     assert "no effect" not in caplog.text
+
+
+def test_a_file_with_a_setting_of_the_group_is_warned_of(
+    queues: Queues, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def program(runtime: Runtime) -> None:
+        servers = queues.cluster.bootstrap_servers
+        settings = {"bootstrap.servers": servers, "auto.offset.reset": "earliest"}
+        async with ShareConsumer("orders", settings, group=GROUP, runtime=runtime):
+            pass
+
+    queues.run(program)
+    assert "share.auto.offset.reset" in caplog.text

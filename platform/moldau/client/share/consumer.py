@@ -69,9 +69,20 @@ _ATTEMPTS: Final = 5
 """Kafka's default of share.delivery.count.limit."""
 
 _OWN: Final = (own_rows.share_acknowledgement_mode.name, own_rows.share_acquire_mode.name)
+_OF_GROUP: Final = {
+    name: f"for a queue it is a setting of the group, share.{name} (moldau config set group)"
+    for name in (
+        *("auto.offset.reset", "isolation.level"),
+        *("session.timeout.ms", "heartbeat.interval.ms"),
+    )
+}
 _WITHOUT_MEANING: Final = {
     name: why
-    for name, why in {**WITHOUT_MEANING_TO_CONSUMERS, **serde_rows.WITHOUT_MEANING}.items()
+    for name, why in {
+        **WITHOUT_MEANING_TO_CONSUMERS,
+        **serde_rows.WITHOUT_MEANING,
+        **_OF_GROUP,
+    }.items()
     if name not in _OWN
 }
 
@@ -103,6 +114,9 @@ class ShareConsumer(Generic[K, V]):
         match the whole name, and also matches topics created later. Take `settings` by Kafka's
         names; `options` (underscores for dots) override them."""
         named = {"group_id" if name == "group" else name: each for name, each in options.items()}
+        for name, advice in _OF_GROUP.items():
+            if name.replace(".", "_") in named:
+                raise ConfigError(advice, setting=name)
         self._given = Given(
             settings or {},
             named,
