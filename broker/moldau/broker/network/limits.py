@@ -122,6 +122,10 @@ class ConnectionLimits(Generic[G]):
         assert options.name not in self._doors, f"there is a listener {options.name!r} already"
         self._doors[options.name] = _Door(options)
 
+    def has_listener(self, name: str) -> bool:
+        """Whether a listener of that name was added."""
+        return name in self._doors
+
     def update_listener(self, options: ListenerOptions) -> None:
         """Use other limits for a listener, if it is there. Admitted connections stay."""
         door = self._doors.get(options.name)

@@ -66,14 +66,19 @@ class SocketServer:
     async def listen(self, options: ListenerOptions, service: Service) -> Listener:
         """Bind a listener and serve its connections. Raise OSError if it cannot be bound."""
         limits = self._entrance.limits
-        limits.add_listener(options)
+        is_new = not limits.has_listener(options.name)
+        if is_new:
+            limits.add_listener(options)
+        else:
+            limits.update_listener(options)
         acceptor = Acceptor(self._entrance, options, service, self._runtime.buggify)
         try:
             listener = await self._runtime.network.listen(
                 acceptor, options.host, options.port, backlog=options.backlog, tls=options.tls
             )
         except OSError:
-            limits.remove_listener(options.name)
+            if is_new:
+                limits.remove_listener(options.name)
             raise
         self._listeners[options.name] = listener
         self._log.info("listens", listener=options.name, port=listener.port)
@@ -87,6 +92,14 @@ class SocketServer:
         for each in listeners:
             self._entrance.limits.update_listener(each)
         self._entrance.let_in()
+
+    def close_listener(self, name: str) -> None:
+        """Free the port of a listener, and end its connections when the requests in progress are
+        answered. Another listener may have the name later."""
+        self._listeners.pop(name).close()
+        for connection in list(self._reactor.connections):
+            if connection.listener == name:
+                connection.drain()
 
     def stop_listening(self) -> None:
         """Free the ports. Connections stay open."""

@@ -45,6 +45,7 @@ from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.coordinators import coordinators_of
 from moldau.broker.server.lifecycle import NO_EPOCH, BrokerState, Identity, Lifecycle
 from moldau.broker.server.membership import Membership
+from moldau.broker.server.open_listeners import OpenListeners
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
 from moldau.broker.server.placement import Placement, warn_of_missing
 from moldau.broker.server.publishing import Publisher, with_dynamic
@@ -130,6 +131,7 @@ class Broker:
         self._is_loaded = False
         self._node: Node | None = None
         self._sockets: SocketServer | None = None
+        self._open_listeners: OpenListeners | None = None
         self._membership: Membership | None = None
         self._placement: Placement | None = None
         self._replication: Replication | None = None
@@ -406,9 +408,15 @@ class Broker:
         service = BrokerService(node)
         ground = self._security_ground()
         bound: dict[str, Address] = {}
-        for each in listeners.of_broker:
-            port = await bind_listener(self._settings, sockets, each, listeners, (service, ground))
+
+        async def bind(settings: Settings, each: Listener, listeners: Listeners) -> int:
+            port = await bind_listener(settings, sockets, each, listeners, (service, ground))
             bound[each.name] = Address(each.host, port)
+            return port
+
+        for each in listeners.of_broker:
+            await bind(self._settings, each, listeners)
+        self._open_listeners = OpenListeners(sockets, bind, listeners, self._log)
         if self._controller_sockets is None:
             for each in listeners.of_controller:
                 # Only other voters, and brokers without the controller role, would connect there.
@@ -502,6 +510,8 @@ class Broker:
         """Apply changed dynamic settings, which are already in the node."""
         if self._sockets is None or self._is_closed:
             return
+        if self._open_listeners is not None:
+            self._runtime.spawn(self._open_listeners.apply(settings), name="broker-listeners")
         limits = limited_hosts(settings)
         self._runtime.spawn(self._apply_limits(limits), name="broker-limits")
         self.node.replicas.reconfigure(settings)
