@@ -102,7 +102,7 @@ def fetch(version: str = VERSION) -> ApacheKafka:
         return ApacheKafka(version, libs, java)
     libs = cache_folder() / version / "libs"
     if not libs.is_dir():
-        _fetch_into(libs, version)
+        fetch_jars(libs, _of_kafka(version, _ARTIFACTS))
     return ApacheKafka(version, libs, java)
 
 
@@ -114,7 +114,8 @@ def fetch_streams_driver(version: str = VERSION) -> ApacheKafka:
         return kafka
     folder = cache_folder() / version / name
     if not folder.is_dir():
-        _fetch_into(folder, version, (f"org.apache.kafka:{name}",), ["-DexcludeTransitive=true"])
+        wanted = _of_kafka(version, (f"org.apache.kafka:{name}",))
+        fetch_jars(folder, wanted, ["-DexcludeTransitive=true"])
     return replace(kafka, more=(folder,))
 
 
@@ -140,17 +141,22 @@ def cache_folder() -> Path:
     return (Path(root) if root else Path.home() / ".cache") / "moldau" / "apache-kafka"
 
 
-def _fetch_into(
-    libs: Path,
-    version: str,
-    artifacts: Sequence[str] = _ARTIFACTS,
-    options: Sequence[str] = (),
-) -> None:
+def _of_kafka(version: str, artifacts: Sequence[str]) -> list[str]:
+    """What Maven is asked for: `group:name:version`."""
+    return [
+        f"{each}:{_LOG4J_VERSION if each.startswith('org.apache.logging.log4j:') else version}"
+        for each in artifacts
+    ]
+
+
+def fetch_jars(libs: Path, artifacts: Sequence[str], options: Sequence[str] = ()) -> None:
+    """Bring these artifacts (`group:name:version`) and what they need into a folder that is not
+    there yet. Raises PeerMissing."""
     maven = _program("mvn")
     libs.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=libs.parent, prefix="fetch-") as scratch:
         pom = Path(scratch) / "pom.xml"
-        pom.write_text(_pom(version, artifacts), encoding="utf-8")
+        pom.write_text(_pom(artifacts), encoding="utf-8")
         arriving = Path(scratch) / "libs"
         command = [maven, "-q", "-B", "-f", str(pom), "dependency:copy-dependencies", *options]
         _run_maven(command, arriving)
@@ -182,14 +188,13 @@ def _publish(arriving: Path, libs: Path) -> None:
             raise
 
 
-def _pom(version: str, artifacts: Sequence[str]) -> str:
+def _pom(artifacts: Sequence[str]) -> str:
     dependencies = []
     for artifact in artifacts:
-        group, _, name = artifact.partition(":")
-        wanted = _LOG4J_VERSION if group == "org.apache.logging.log4j" else version
+        group, name, version = artifact.split(":")
         dependencies.append(
             f"<dependency><groupId>{group}</groupId><artifactId>{name}</artifactId>"
-            f"<version>{escape(wanted)}</version></dependency>"
+            f"<version>{escape(version)}</version></dependency>"
         )
     return (
         '<project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>'
