@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 from collections import defaultdict
 from collections.abc import Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -32,10 +34,14 @@ def windowed_join(name: str) -> Streams:
     return app
 
 
-def both(name: str) -> Streams:
-    """A windowed count of joined records, and a word count: two sub-topologies."""
+def both(name: str, gate: str = "") -> Streams:
+    """A windowed count of joined records, and a word count: two sub-topologies.
+
+    A line `wait` is not done before `gate` is opened, if there is such a gate."""
     app = Streams(name, emit="every")
-    lines = app.stream(f"{name}-lines", str, key=str)
+    lines = app.stream(f"{name}-lines", str, key=str).peek(
+        lambda line: Path(gate).read_bytes() if line == "wait" and Path(gate).is_fifo() else None
+    )
     _windowed_join(app, lines)
     _word_count(lines, f"{name}-words")
     return app
@@ -85,6 +91,51 @@ def write(servers: str, name: str, first: int, count: int, *, has_cities: bool =
                 city = None if at % 20 == 15 else f"city {at}".encode()
                 producer.send(f"{name}-cities", city, timestamp_ms=at_ms, **where)
         producer.flush()
+
+
+def write_wait(servers: str, name: str, key: str, at: int) -> None:
+    """A line that waits at the gate, with the time of line `at`."""
+    with Producer(bootstrap_servers=servers) as producer:
+        producer.send(
+            f"{name}-lines",
+            b"wait",
+            key=key.encode(),
+            partition=partition_for_key(key.encode(), PARTITIONS),
+            timestamp_ms=NEW_MS + 700 * at,
+        )
+
+
+class Gate:
+    """Where an app waits, in the middle of a batch, until the gate is opened."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        os.mkfifo(path)
+        self._writer: int | None = None
+
+    @property
+    def is_reached(self) -> bool:
+        """Whether an app waits at it."""
+        if self._writer is None:
+            with suppress(OSError):  # nobody reads
+                self._writer = os.open(self.path, os.O_WRONLY | os.O_NONBLOCK)
+        return self._writer is not None
+
+    def waiting(self) -> list[int]:
+        """The processes that wait at it."""
+        found = []
+        for each in Path("/proc").glob("[0-9]*"):
+            with suppress(OSError):
+                opened = {os.readlink(fd) for fd in (each / "fd").iterdir()}
+                if str(self.path) in opened and int(each.name) != os.getpid():
+                    found.append(int(each.name))
+        return found
+
+    def open(self) -> None:
+        """Let those that wait go on, and all others pass."""
+        self.path.unlink()
+        if self._writer is not None:
+            os.close(self._writer)
 
 
 def in_order(outs: list[Out], name: str) -> dict[Any, list[Any]]:

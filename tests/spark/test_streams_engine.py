@@ -65,6 +65,30 @@ def test_an_app_goes_on_from_its_checkpoint(
     assert sum(map(len, counts.values())) == 2 * 210
 
 
+def test_a_batch_that_runs_again_adds_nothing(
+    spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    servers, name, checkpoint = moldau_broker.bootstrap_servers, moldau_topic, tmp_path / "kept"
+    app = apps.both(name)
+    apps.make_topics(servers, app)
+    outs = []
+    for first, count in ((0, 100), (100, 0), (100, 50)):
+        apps.write(servers, name, first, count, has_cities=not first)
+        with app.on_spark(spark, checkpoint=str(checkpoint), bootstrap=servers) as running:
+            running.process_available()
+        outs.append(apps.outs_of(servers, app))
+        # As if the driver had died after the tasks committed, and before it wrote that down.
+        for each in (0, 1):
+            for commit in (*checkpoint.glob(f"{each}/commits/*"), *commits_of_spark(checkpoint)):
+                commit.unlink()
+
+    assert len(outs[0]) > 300
+    assert outs[1] == outs[0]
+    for found in apps.in_order([each for each in outs[2] if "words" in each.topic], name).values():
+        assert [int(value) for value, _, _ in found] == list(range(1, len(found) + 1))
+    assert len([each for each in outs[2] if "words" in each.topic]) == 2 * 150
+
+
 def test_a_record_that_fails_is_told_in_one_line(
     spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
@@ -100,3 +124,7 @@ def test_a_function_that_cannot_be_sent_is_named_with_its_line(
 
     with pytest.raises(TopologyError, match=rf"function locked \(.*{Path(__file__).name}, line "):
         app.on_spark(spark, checkpoint=str(tmp_path), bootstrap=moldau_broker.bootstrap_servers)
+
+
+def commits_of_spark(checkpoint: Path) -> list[Path]:
+    return [*checkpoint.glob("*/query/commits/[0-9]*"), *checkpoint.glob("*/query/commits/.*.crc")]

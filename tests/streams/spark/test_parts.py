@@ -19,8 +19,18 @@ from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.limits import check, explain_spark, refusals
 from moldau.streams.spark.shipping import pickled
 from moldau.streams.spark.slots import slots, spark_hash
-from moldau.streams.spark.versions import Version, from_json, stale_files, to_json, token_of
+from moldau.streams.spark.versions import (
+    Version,
+    from_json,
+    recorded_text,
+    recorded_version,
+    stale_files,
+    to_json,
+    token_of,
+)
 from moldau.streams.state.backing import MemoryBacking
+
+NOW_MS = 1_790_000_000_000
 
 
 def counted(name: str = "app", store: str = "counts") -> Streams:
@@ -67,8 +77,9 @@ def test_explain_says_where_each_step_runs() -> None:
     assert refusals(plan) == {}
     text = explain_spark(plan)
     assert "query 0: reads lines" in text
-    assert "at least once" in text
+    assert "exactly once" in text
     assert text.endswith("it can run\n")
+    assert "at least once" in explain_spark(plan, is_exactly_once=False)
 
 
 rows = st.dictionaries(st.binary(max_size=3), st.none() | st.binary(max_size=3))
@@ -128,12 +139,12 @@ def test_the_hash_is_that_of_spark() -> None:
 
 
 def test_two_drivers_cannot_have_one_checkpoint(tmp_path: Any) -> None:
-    first = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan())
+    first = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)
     with pytest.raises(StreamsError, match="another driver"):
-        Checkpoint.open(RealFiles(), str(tmp_path), counted().plan())
+        Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)
     first.close()
 
-    again = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan())
+    again = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)
     assert again.run == 2
     again.close()
 
@@ -145,19 +156,19 @@ def test_two_drivers_cannot_have_one_checkpoint(tmp_path: Any) -> None:
 def test_a_checkpoint_of_another_topology_is_refused(
     tmp_path: Any, app: Streams, told: str
 ) -> None:
-    Checkpoint.open(RealFiles(), str(tmp_path), counted().plan()).close()
+    Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS).close()
 
     with pytest.raises(TopologyError, match=told):
-        Checkpoint.open(RealFiles(), str(tmp_path), app.plan())
+        Checkpoint.open(RealFiles(), str(tmp_path), app.plan(), NOW_MS)
 
 
 def test_a_checkpoint_that_executors_do_not_reach_as_a_path_is_refused() -> None:
     with pytest.raises(StreamsError, match="s3://bucket"):
-        Checkpoint.open(RealFiles(), "s3://bucket/app", counted().plan())
+        Checkpoint.open(RealFiles(), "s3://bucket/app", counted().plan(), NOW_MS)
 
 
 def test_a_batch_begins_with_the_version_before_it(tmp_path: Any) -> None:
-    kept = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan())
+    kept = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)
     for batch in range(20):
         kept.commit(0, batch, {0: Version(token_of(batch, 1, 0))})
 
@@ -165,6 +176,30 @@ def test_a_batch_begins_with_the_version_before_it(tmp_path: Any) -> None:
     assert kept.versions_before(0, 19) == {0: Version(token_of(18, 1, 0))}
     assert not kept.is_committed(0, 5)  # cleaned
     kept.close()
+
+
+def test_a_checkpoint_keeps_its_id(tmp_path: Any) -> None:
+    for now_ms in (NOW_MS, NOW_MS + 1):
+        kept = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), now_ms)
+        assert kept.id == str(NOW_MS)
+        kept.close()
+
+
+@pytest.mark.parametrize("is_snapshot", [False, True])
+@pytest.mark.parametrize("size_bytes", [0, 7])
+def test_a_recorded_version_is_found_by_a_batch_that_runs_again(
+    size_bytes: int, *, is_snapshot: bool
+) -> None:
+    before = Version().after(token_of(4, 1, 0), 10, "", is_snapshot=False)
+    times = '{"time": {"per window": 5}}'
+    after = before.after(token_of(5, 1, 7), size_bytes, times, is_snapshot=is_snapshot)
+    texts = [recorded_text("9", Version(), before), recorded_text("9", before, after), "", "{}"]
+
+    assert recorded_version(texts, "9", 5, before) == after
+    assert recorded_version(texts, "9", 6, after) is None
+    assert recorded_version(texts, "8", 5, before) is None
+    with pytest.raises(StateError, match="batch 5 already"):
+        recorded_version(texts, "9", 4, Version())
 
 
 def test_a_program_keeps_its_codecs_on_the_way_to_an_executor() -> None:

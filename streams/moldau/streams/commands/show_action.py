@@ -17,13 +17,16 @@ def show_app(arguments: Namespace, context: Context) -> int:
     from moldau.streams.plan.drawing import draw_svg
     from moldau.streams.plan.text import explain_text, topology_text
 
-    plan = load_app(arguments.app, absolute_path(".")).plan()
+    app = load_app(arguments.app, absolute_path("."))
+    plan = app.plan()
     if arguments.action == "explain" and arguments.engine == "spark":
         from moldau.streams.spark.limits import explain_spark
+        from moldau.streams.worker.settings import EXACTLY_ONCE
 
         if arguments.json:
             raise UsageError("--json has no form for --engine spark: leave one of them out")
-        text = explain_spark(plan)
+        guarantee = getattr(app, "guarantee", EXACTLY_ONCE)
+        text = explain_spark(plan, is_exactly_once=guarantee == EXACTLY_ONCE)
     elif arguments.action == "explain":
         counts = _counts(arguments.partitions)
         if arguments.json:

@@ -23,6 +23,7 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     """Run the app until a query fails or a signal, and return the exit code."""
     from moldau.streams.spark.engine import SparkApp
     from moldau.streams.spark.limits import check
+    from moldau.streams.worker.settings import EXACTLY_ONCE, processing_guarantee
 
     for name in _EMBEDDED_ONLY:
         if getattr(arguments, name):
@@ -36,6 +37,7 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     check(plan)
     given: dict[str, object] = dict(client_settings(arguments, context, {}))
     given.pop("client.id", None)
+    given.setdefault(processing_guarantee.name, getattr(app, "guarantee", EXACTLY_ONCE))
     session = _session(plan.app, arguments.master)
     try:
         with SparkApp(plan, session, arguments.checkpoint, given) as running:

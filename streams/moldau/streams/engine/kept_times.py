@@ -1,6 +1,7 @@
 """The stream times of a task as the text that is committed with its offsets.
 
-Brokers keep 4,096 bytes of text with an offset and refuse a commit with more. If the times do not
+Brokers keep 4,096 bytes of text with an offset and refuse a commit with more; an engine may need
+some for a record of its own. If the times do not
 fit with the names of their operators, they are written with digests of the names, which leaves room
 for about three hundred; beyond that only the lowest time is kept. After a restart it is a lower
 bound for each operator: the time is never ahead of what the operator has seen, so no record becomes
@@ -19,7 +20,7 @@ from struct import Struct
 from typing import Any, Final
 
 LOG: Final = logging.getLogger("moldau.streams")
-TEXT_BYTES_MAX: Final = 4096
+TEXT_BYTES_MAX: Final = 3968
 _DIGEST_BYTES: Final = 6
 _TIME: Final = Struct(">Q")
 

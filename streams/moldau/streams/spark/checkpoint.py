@@ -29,15 +29,17 @@ _DIGITS: Final = 12
 class Checkpoint:
     """The directory, held by one driver from `open` to `close`."""
 
-    def __init__(self, files: Files, path: str, lock: FileLock, run: int) -> None:
+    def __init__(self, files: Files, path: str, lock: FileLock, run: int, made_ms: int) -> None:
         self.files = files
         self.path = path
+        self.id = str(made_ms)
+        """The time when it was made. Batches of another checkpoint are other batches."""
         self.run = run
         """How many drivers have held the directory, with this one."""
         self._lock = lock
 
     @classmethod
-    def open(cls, files: Files, given: str, plan: Plan) -> Self:
+    def open(cls, files: Files, given: str, plan: Plan, now_ms: int) -> Self:
         """Hold the directory for this app. Raise StreamsError if another driver holds it,
         TopologyError if it is of another app or topology."""
         path = _local_path(given)
@@ -51,12 +53,12 @@ class Checkpoint:
             ) from None
         with ExitStack() as on_failure:
             on_failure.callback(lock.release)
-            _check_app(files, posixpath.join(path, "app.json"), path, plan)
+            made_ms = _checked_app(files, posixpath.join(path, "app.json"), path, plan, now_ms)
             runs = posixpath.join(path, "runs")
             run = int(files.read_text(runs)) + 1 if files.exists(runs) else 1
             files.write_text_atomic(runs, f"{run}\n")
             on_failure.pop_all()
-        return cls(files, path, lock, run)
+        return cls(files, path, lock, run, made_ms)
 
     def close(self) -> None:
         """Release the directory."""
@@ -130,9 +132,11 @@ def _local_path(given: str) -> str:
     return absolute_path(path)
 
 
-def _check_app(files: Files, name: str, path: str, plan: Plan) -> None:
-    """Raise TopologyError if the directory is of another app or topology; note a new one."""
+def _checked_app(files: Files, name: str, path: str, plan: Plan, now_ms: int) -> int:
+    """Return when the directory was made; note a new one. Raise TopologyError if it is of another
+    app or topology."""
     wanted = {
+        "made_ms": now_ms,
         "app": plan.app,
         "programs": [
             {
@@ -144,7 +148,7 @@ def _check_app(files: Files, name: str, path: str, plan: Plan) -> None:
     }
     if not files.exists(name):
         files.write_text_atomic(name, json.dumps(wanted))
-        return
+        return now_ms
     found = json.loads(files.read_text(name))
     if found["app"] != plan.app:
         raise TopologyError(
@@ -156,3 +160,4 @@ def _check_app(files: Files, name: str, path: str, plan: Plan) -> None:
             f"checkpoint={path}: app {plan.app} had other inputs or stores when it was made: give "
             "the app as it was, or a new --checkpoint, which begins without state"
         )
+    return int(found.get("made_ms", 0))

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
+from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
@@ -19,7 +20,7 @@ from moldau.streams.spark.slots import slots
 from moldau.streams.spark.stage import COLUMNS, RESULT_SCHEMA, Stage
 from moldau.streams.spark.topics import prepare
 from moldau.streams.spark.versions import Version
-from moldau.streams.worker.settings import AppSettings, processing_guarantee
+from moldau.streams.worker.settings import AppSettings
 
 LOG: Final = logging.getLogger("moldau.streams")
 _NOT_READ: Final = ("group.", "enable.auto.commit", "auto.offset.reset", "client.id")
@@ -43,7 +44,7 @@ class SparkApp:
         """Check everything that can be wrong, make the topics, and hold the checkpoint. Nothing
         runs yet."""
         check(plan)
-        settings = _at_least_once(given)
+        settings = checked(given)
         if not hasattr(spark, "sparkContext") or "connect" in type(spark).__module__:
             raise StreamsError(
                 f"app={plan.app}: it needs a session with a driver of its own, not Spark Connect: "
@@ -54,7 +55,7 @@ class SparkApp:
         self._settings = settings
         self._cache_bytes = task_settings(plan, settings).cache_bytes
         self._layout: Layout = prepare(plan, settings)
-        self._checkpoint = Checkpoint.open(RealFiles(), checkpoint, plan)
+        self._checkpoint = Checkpoint.open(RealFiles(), checkpoint, plan, RealClock().wall_ms())
         self._queries: list[Any] = []
         self._problem: str | None = None
         self.records = 0
@@ -135,6 +136,8 @@ class SparkApp:
             name=f"{program.app}-{program.index}-{kept.run}",
             program=self._programs[program.index],
             producer=self._settings.of("producer"),
+            admin=self._settings.of("admin"),
+            checkpoint=kept.id if self._settings.is_exactly_once else None,
             kept=kept.state(program.index),
             batch=batch,
             run=kept.run,
@@ -159,11 +162,6 @@ class SparkApp:
         kept.commit(program.index, batch, versions)
         self.records += sum(row["records"] for row in found)
         self.restored += sum(row["is_restored"] for row in found)
-
-
-def _at_least_once(given: Mapping[str, object]) -> AppSettings:
-    """Return the settings, without transactions: outputs are at least once on Spark."""
-    return checked({**given, processing_guarantee.name: "at_least_once"})
 
 
 def _reader_options(settings: AppSettings) -> dict[str, str]:

@@ -11,6 +11,16 @@ from moldau.streams.plan.text import describe
 from moldau.streams.problems import TopologyError
 
 _ELSEWHERE = "run the app without --engine spark"
+_EXACTLY_ONCE = (
+    "exactly once: each task writes its outputs of a batch in one transaction, which records the "
+    "batch",
+    "a batch that runs again writes what is missing, and its stores begin from its own version",
+)
+_AT_LEAST_ONCE = (
+    "stores: a batch that runs again begins from its own version, so a record counts once",
+    "outputs and repartition topics: at least once; a batch that runs again writes them again, and "
+    "a store behind a repartition topic counts those records again",
+)
 
 
 def refusals(plan: Plan) -> dict[str, str]:
@@ -37,8 +47,8 @@ def check(plan: Plan) -> None:
         raise TopologyError(f"app={plan.app}: it cannot run on Spark: {told}; or {_ELSEWHERE}")
 
 
-def explain_spark(plan: Plan) -> str:
-    """Return where each step runs on Spark, and what is refused."""
+def explain_spark(plan: Plan, *, is_exactly_once: bool = True) -> str:
+    """Return where each step runs on Spark, what is refused, and what a crash may do."""
     refused = refusals(plan)
     lines = [f"app {plan.app} on Spark: {len(plan.programs)} streaming queries"]
     for program in plan.programs:
@@ -55,11 +65,7 @@ def explain_spark(plan: Plan) -> str:
         f"refused: {name}: {refused[name]}" for name in refused if name not in _step_names(plan)
     ]
     lines.append("repartition topics stay topics")
-    lines += [
-        "stores: a batch that runs again begins from its own version, so a record counts once",
-        "outputs and repartition topics: at least once; a batch that runs again writes them again, "
-        "and a store behind a repartition topic counts those records again",
-    ]
+    lines += _EXACTLY_ONCE if is_exactly_once else _AT_LEAST_ONCE
     lines.append("queries of stores over HTTP: not on Spark")
     lines.append("it cannot run" if refused else "it can run")
     return "\n".join(lines) + "\n"

@@ -9,10 +9,11 @@ from __future__ import annotations
 import pickle
 import posixpath
 from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.client.sync import Producer
+from moldau.client import TransactionError
 from moldau.errors import MoldauError
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
@@ -20,6 +21,7 @@ from moldau.streams.engine.batches import Chunk
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.plan import Program
 from moldau.streams.rocks import RocksMemory
+from moldau.streams.spark.delivery import Delivery, TaskBatch, at_least_once, exactly_once
 from moldau.streams.spark.stores import AttemptStores
 from moldau.streams.spark.versions import Version, token_of
 
@@ -40,12 +42,14 @@ _MEMORY: Final[list[RocksMemory]] = []
 class Stage:
     """What a batch of a sub-topology needs in an executor.
 
-    `name` names the program and the start of the driver; `kept` is the directory of the state,
-    which all executors reach."""
+    `name` names the program and the start of the driver; `checkpoint` is the id of the checkpoint
+    for exactly-once, else None; `kept` is the directory of the state, which all executors reach."""
 
     name: str
     program: bytes
     producer: Mapping[str, str]
+    admin: Mapping[str, str]
+    checkpoint: str | None
     kept: str
     batch: int
     run: int
@@ -65,83 +69,93 @@ class Stage:
             mine = rows.filter(pc.equal(rows.column("partition"), partition))
             try:
                 found = self._run(partition, mine)
+            except TransactionError:
+                raise  # another attempt may have taken over: this one has no result
             except MoldauError as error:
                 found = {"task": partition, "problem": str(error)}
             yield _result(found)
 
     def _run(self, partition: int, rows: pa.Table) -> dict[str, Any]:
+        """Run a task on its rows; if an earlier attempt has committed them, only return that."""
+        program = _program(self.name, self.program)
+        before = self.versions.get(partition, Version())
+        with self._delivery(program, partition) as delivery:
+            found = delivery.committed(program.inputs, before)
+            if found is not None:
+                return _row(partition, found, rows.num_rows)
+            with self._stores(program, partition) as stores:
+                with delivery.transaction():
+                    if program.stores:
+                        stores.open(program, before, _memory())
+                    task = Task(
+                        program,
+                        partition,
+                        stores.backings,
+                        settings=TaskSettings(cache_bytes=self.cache_bytes),
+                        metadata=[before.times] if before.times else (),
+                    )
+                    offsets = self._process(task, rows, delivery)
+                    after = stores.write(before, task.metadata())
+                    delivery.record(offsets, before, after)
+                stores.keep()
+                return _row(partition, after, rows.num_rows, is_restored=stores.is_restored)
+
+    def _delivery(self, program: Program, partition: int) -> AbstractContextManager[Delivery]:
+        if self.checkpoint is None:
+            return at_least_once(self.producer)
+        batch = TaskBatch(program.app, program.index, partition, self.checkpoint, self.batch)
+        return exactly_once(self.producer, self.admin, batch)
+
+    @contextmanager
+    def _stores(self, program: Program, partition: int) -> Iterator[AttemptStores]:
         from pyspark import SparkFiles, TaskContext
 
         context = TaskContext.get()
         token = token_of(self.batch, self.run, context.taskAttemptId() if context else 0)
-        program = _program(self.name, self.program)
-        version = self.versions.get(partition, Version())
-        task_name = f"{program.index}_{partition}"
-        local = posixpath.join(SparkFiles.getRootDirectory(), "moldau-state", self.name, task_name)
-        kept = posixpath.join(self.kept, task_name)
-        stores = AttemptStores(RealFiles(), kept, local, token)
+        name = f"{program.index}_{partition}"
+        local = posixpath.join(SparkFiles.getRootDirectory(), "moldau-state", self.name, name)
+        stores = AttemptStores(RealFiles(), posixpath.join(self.kept, name), local, token)
         try:
-            if program.stores:
-                stores.open(program, version, _memory())
-            task = Task(
-                program,
-                partition,
-                stores.backings,
-                settings=TaskSettings(cache_bytes=self.cache_bytes),
-                metadata=[version.times] if version.times else (),
-            )
-            records = self._process(task, rows)
-            if program.stores:
-                version = stores.commit(version, task.metadata())
-            else:
-                version = version.after(token, 0, task.metadata(), is_snapshot=False)
+            yield stores
         finally:
             stores.drop()
-        return {
-            "task": partition,
-            "token": version.token,
-            "files": list(version.files),
-            "snapshot_bytes": version.snapshot_bytes,
-            "delta_bytes": version.delta_bytes,
-            "times": version.times,
-            "records": records,
-            "is_restored": stores.is_restored,
-        }
 
-    def _process(self, task: Task, rows: pa.Table) -> int:
-        """Run all rows, and write the outputs. Return how many rows were run."""
-        producer = Producer(self.producer).configuration.shared()
+    def _process(self, task: Task, rows: pa.Table, delivery: Delivery) -> dict[str, int]:
+        """Run all rows, and send the outputs. Return the next offset of each topic."""
+        offsets: dict[str, int] = {}
         for topic in task.program.inputs:
             chunk = _chunk(topic, rows)
             if chunk is not None:
+                offsets[topic] = chunk.next_offset
                 task.add(topic, chunk)
             task.set_at_end(topic, is_at_end=True)
         clock = RealClock()
-        sent: list[Any] = []
-        records = 0
-        while done := task.process(clock.wall_ms(), _SLICE):
-            records += done
-            _send(producer, task, sent)
+        while task.process(clock.wall_ms(), _SLICE):
+            _send(delivery, task)
         assert not any(task.buffered(topic) for topic in task.program.inputs)
         task.flush()
-        _send(producer, task, sent)
-        for each in sent:
-            each.result()
-        return records
+        _send(delivery, task)
+        return offsets
 
 
-def _send(producer: Any, task: Task, sent: list[Any]) -> None:
+def _send(delivery: Delivery, task: Task) -> None:
     for outputs in task.take_outputs():
-        sent.append(
-            producer.send_many(
-                outputs.topic,
-                outputs.values,
-                keys=outputs.keys,
-                headers=outputs.headers or None,
-                timestamps_ms=outputs.timestamps,
-                partition=outputs.partitions or None,
-            )
-        )
+        delivery.send(outputs)
+
+
+def _row(
+    partition: int, version: Version, records: int, *, is_restored: bool = False
+) -> dict[str, Any]:
+    return {
+        "task": partition,
+        "token": version.token,
+        "files": list(version.files),
+        "snapshot_bytes": version.snapshot_bytes,
+        "delta_bytes": version.delta_bytes,
+        "times": version.times,
+        "records": records,
+        "is_restored": is_restored,
+    }
 
 
 def _chunk(topic: str, rows: pa.Table) -> Chunk | None:

@@ -54,11 +54,13 @@ class AttemptStores:
         }
         return self
 
-    def commit(self, version: Version, times: str) -> Version:
-        """Write what has changed beside the checkpoint; return the version that this makes."""
-        database = self._database
-        assert database is not None
-        changes = self._changes
+    def write(self, version: Version, times: str) -> Version:
+        """Write what has changed beside the checkpoint; return the version that this makes.
+
+        Without stores it writes nothing."""
+        if self._database is None:
+            return version.after(self._token, 0, times, is_snapshot=False)
+        database, changes = self._database, self._changes
         is_snapshot = version.wants_snapshot()
         database.commit({})
         if is_snapshot:
@@ -70,13 +72,17 @@ class AttemptStores:
         data = encoded(changes) if changes or is_snapshot else b""
         found = version.after(self._token, len(data), times, is_snapshot=is_snapshot)
         if data:
-            self._write(found.files[-1], data)
-        self._close()
-        self._files.rename(self._path, posixpath.join(self._local, self._token))
+            self._write_file(found.files[-1], data)
         return found
 
+    def keep(self) -> None:
+        """Leave the database for the next batch on this machine: the version is committed."""
+        if self._database is not None:
+            self._close()
+            self._files.rename(self._path, posixpath.join(self._local, self._token))
+
     def drop(self) -> None:
-        """Forget the attempt, if it was not committed."""
+        """Forget the attempt, unless it is kept."""
         if self._database is not None:
             self._close()
             self._files.remove_tree(self._path)
@@ -102,7 +108,7 @@ class AttemptStores:
             self._database.commit({})
         self.is_restored = bool(version.files)
 
-    def _write(self, name: str, data: bytes) -> None:
+    def _write_file(self, name: str, data: bytes) -> None:
         self._files.make_dirs(self._kept)
         with self._files.open(posixpath.join(self._kept, name), "create") as file:
             file.append(data)

@@ -1,7 +1,9 @@
 """The versions of the tasks' stores: which files make each, by batch. Pure.
 
 Invariants: a version is made by one attempt of one batch, and its files never change. Only the
-driver's commit file says which attempt counts, so what other attempts leave is never read. A batch
+driver's commit file says which attempt counts, so what other attempts leave is never read. With
+exactly-once the attempt's transaction records its version, so that the driver finds the one that
+has counted. A batch
 that runs again begins with the version before it.
 """
 
@@ -12,11 +14,17 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Final
 
+from moldau.streams.problems import StateError
+
 SNAPSHOT: Final = "snapshot"
 DELTA: Final = "delta"
 _DELTAS_MIN: Final = 8
 _DELTAS_MAX: Final = 64
 KEPT_BATCHES: Final = 8
+_BATCH_DIGITS: Final = 12
+_PARTS: Final = 5
+_TEXT_BYTES_MAX: Final = 4096
+"""What brokers keep as the text of an offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,7 +54,41 @@ class Version:
 
 def token_of(batch: int, run: int, attempt: int) -> str:
     """Return the name of an attempt. `run` counts the starts of the driver."""
-    return f"{batch:012d}-{run}-{attempt}"
+    return f"{batch:0{_BATCH_DIGITS}d}-{run}-{attempt}"
+
+
+def recorded_text(checkpoint: str, before: Version, after: Version) -> str:
+    """Return the text that records a version with the outputs of its batch."""
+    is_snapshot = after.files == (f"{after.token}.{SNAPSHOT}",)
+    kind, size_bytes = DELTA, after.delta_bytes - before.delta_bytes
+    if is_snapshot:
+        kind, size_bytes = SNAPSHOT, after.snapshot_bytes
+    text = f"{checkpoint} {after.token} {kind} {size_bytes} {after.times}"
+    assert len(text) <= _TEXT_BYTES_MAX
+    return text
+
+
+def recorded_version(
+    texts: Iterable[str], checkpoint: str, batch: int, before: Version
+) -> Version | None:
+    """Return the version that a transaction of this batch has recorded; None if none was committed.
+
+    `before` is the version that the batch begins with. Texts of other checkpoints do not count.
+    Raise StateError if a later batch was committed."""
+    found = [parts for text in texts if len(parts := text.split(" ", 4)) == _PARTS]
+    newest = max((parts for parts in found if parts[0] == checkpoint), default=None)
+    if newest is None:
+        return None
+    _, token, kind, size_bytes, times = newest
+    last = int(token[:_BATCH_DIGITS])
+    if last > batch:
+        raise StateError(
+            f"batch={batch}: the app has committed batch {last} already, so this checkpoint is an "
+            "old copy: give the newest one, or a new --checkpoint, which begins without state"
+        )
+    if last < batch:
+        return None
+    return before.after(token, int(size_bytes), times, is_snapshot=kind == SNAPSHOT)
 
 
 def to_json(versions: Mapping[int, Version]) -> str:
@@ -66,5 +108,5 @@ def stale_files(names: Iterable[str], kept: Sequence[Version], before: int) -> l
     """Return the files that no kept version has, of batches before `before`: no attempt of such a
     batch still counts."""
     used = {name for version in kept for name in version.files}
-    edge = token_of(before, 0, 0)[:12]
-    return [name for name in names if name not in used and name[:12] < edge]
+    edge = token_of(before, 0, 0)[:_BATCH_DIGITS]
+    return [name for name in names if name not in used and name[:_BATCH_DIGITS] < edge]

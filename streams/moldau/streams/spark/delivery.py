@@ -1,0 +1,151 @@
+"""How a task's part of a batch gets into its topics: in one transaction, or at least once.
+
+An attempt of a task that writes exactly once works in this order:
+
+1. It opens a producer with the transactional id of the task, `APP-spark-PROGRAM_PARTITION`. From
+   then on no earlier attempt can commit: not a speculative one, and not one of an executor or
+   driver that was taken for dead. What they left open is aborted.
+2. It reads what the last transaction of the task has recorded. If that is this batch, an earlier
+   attempt has committed it: the attempt writes nothing, and the version of that one counts.
+3. It writes its outputs, then the files of its stores, and commits. The transaction also records
+   the version, as the text of the offsets of a group of the app, `APP-spark`.
+
+The order of 1 and 2 matters: in the other order an earlier attempt could commit between them. The
+files are written before the commit, so a version that is recorded can be read.
+
+Why not one transaction for all tasks of a batch: the driver would have to end it, and Kafka has no
+transactions that outlive their producers. So a driver that dies between the commits of its tasks
+runs the batch again, and the tasks that have committed do nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager
+from dataclasses import dataclass
+from typing import Any, Final, Protocol
+
+from moldau.client import GroupMetadata, OffsetAndMetadata, TopicPartition
+from moldau.client.sync import Admin, Deliveries, Producer
+from moldau.streams.engine.batches import Outputs
+from moldau.streams.spark.versions import Version, recorded_text, recorded_version
+
+_TIMEOUT_MS: Final = "900000"
+"""The longest that brokers allow by default: a transaction lasts while its batch is processed."""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskBatch:
+    """A task's part of a batch. `checkpoint` is the id of the checkpoint that numbers the
+    batches."""
+
+    app: str
+    program: int
+    partition: int
+    checkpoint: str
+    batch: int
+
+    @property
+    def group(self) -> str:
+        """The group that has the offsets of all tasks."""
+        return f"{self.app}-spark"
+
+    @property
+    def transactional_id(self) -> str:
+        return f"{self.group}-{self.program}_{self.partition}"
+
+
+class Delivery(Protocol):
+    """What an attempt of a task does with its outputs."""
+
+    def committed(self, inputs: tuple[str, ...], before: Version) -> Version | None:
+        """Return the version that counts, if an earlier attempt has committed this batch.
+        `before` is the version that the batch begins with."""
+
+    def transaction(self) -> AbstractContextManager[object]:
+        """Return a block at whose end all outputs are acknowledged, and count."""
+
+    def send(self, outputs: Outputs) -> None:
+        """Send outputs, in the block."""
+
+    def record(self, offsets: Mapping[str, int], before: Version, after: Version) -> None:
+        """Record the version `after` with the outputs, in the block. `offsets` has the next offset
+        of each input topic."""
+
+
+@contextmanager
+def at_least_once(settings: Mapping[str, str]) -> Iterator[Delivery]:
+    """Yield a delivery without transactions: a batch that runs again is written again."""
+    yield _AtLeastOnce(Producer(settings).configuration.shared())
+
+
+@contextmanager
+def exactly_once(
+    producer: Mapping[str, str], admin: Mapping[str, str], batch: TaskBatch
+) -> Iterator[Delivery]:
+    """Yield a delivery in one transaction. Its producer fences those of earlier attempts."""
+    own = {"transactional.id": batch.transactional_id}
+    with Producer({"transaction.timeout.ms": _TIMEOUT_MS, **producer, **own}) as opened:
+        yield _ExactlyOnce(batch, opened, Admin(admin).configuration.shared())
+
+
+class _AtLeastOnce:
+    def __init__(self, producer: Producer[Any, Any]) -> None:
+        self._producer = producer
+        self._sent: list[Deliveries] = []
+
+    def committed(self, inputs: tuple[str, ...], before: Version) -> Version | None:
+        return None
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        yield
+        for each in self._sent:
+            each.result()
+
+    def send(self, outputs: Outputs) -> None:
+        self._sent.append(_send(self._producer, outputs))
+
+    def record(self, offsets: Mapping[str, int], before: Version, after: Version) -> None:
+        pass
+
+
+class _ExactlyOnce:
+    def __init__(self, batch: TaskBatch, producer: Producer[Any, Any], admin: Admin) -> None:
+        self._batch = batch
+        self._producer = producer
+        self._admin = admin
+
+    def committed(self, inputs: tuple[str, ...], before: Version) -> Version | None:
+        batch = self._batch
+        wanted = [TopicPartition(topic, batch.partition) for topic in inputs]
+        # Not those of other tasks: an executor that was lost may have left some undecided.
+        found = self._admin.group_offsets(batch.group, wanted, require_stable=True)
+        texts = [each.metadata for each in found.values()]
+        return recorded_version(texts, batch.checkpoint, batch.batch, before)
+
+    def transaction(self) -> AbstractContextManager[object]:
+        return self._producer.transaction()
+
+    def send(self, outputs: Outputs) -> None:
+        _send(self._producer, outputs)  # the commit waits for all records
+
+    def record(self, offsets: Mapping[str, int], before: Version, after: Version) -> None:
+        batch = self._batch
+        text = recorded_text(batch.checkpoint, before, after)
+        found = {
+            TopicPartition(topic, batch.partition): OffsetAndMetadata(offset, metadata=text)
+            for topic, offset in offsets.items()
+        }
+        self._producer.send_offsets(found, GroupMetadata(batch.group, -1, "", None))
+
+
+def _send(producer: Producer[Any, Any], outputs: Outputs) -> Deliveries:
+    return producer.send_many(
+        outputs.topic,
+        outputs.values,
+        keys=outputs.keys,
+        headers=outputs.headers or None,
+        timestamps_ms=outputs.timestamps,
+        partition=outputs.partitions or None,
+    )

@@ -1,0 +1,62 @@
+"""Attempts of a task on one batch: the last one counts, and only once."""
+
+from __future__ import annotations
+
+import pytest
+
+from moldau.client import TransactionError
+from moldau.client.sync import Consumer
+from moldau.streams.engine.batches import Outputs
+from moldau.streams.spark.delivery import TaskBatch, exactly_once
+from moldau.streams.spark.versions import Version, token_of
+from moldau.testing import SyncEmbeddedBroker
+from tests.spark.topics import make_topic
+
+
+def outputs(topic: str, text: str) -> Outputs:
+    return Outputs(topic, [None], [text.encode()], [1_790_000_000_000])
+
+
+def committed(broker: SyncEmbeddedBroker, topic: str) -> list[bytes | None]:
+    """What a reader of committed records finds."""
+    with Consumer(
+        bootstrap_servers=broker.bootstrap_servers,
+        isolation_level="read_committed",
+        auto_offset_reset="earliest",
+    ) as consumer:
+        where = consumer.partitions(topic)
+        consumer.assign(where)
+        end = consumer.end_offsets(where)[where[0]]
+        found: list[bytes | None] = []
+        while (consumer.position(where[0]) or 0) < end:
+            found += [each.value for part in consumer.poll(1) for each in part.records]
+    return found
+
+
+def test_an_attempt_that_is_taken_over_commits_nothing_and_a_later_one_finds_the_version(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    clients = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    batch = TaskBatch(moldau_topic, 0, 0, "9", 3)
+    before = Version()
+    after = before.after(token_of(3, 1, 2), 10, "times", is_snapshot=False)
+
+    def late() -> None:
+        with exactly_once(clients, clients, batch) as first:
+            assert first.committed((moldau_topic,), before) is None
+            with first.transaction():
+                first.send(outputs(moldau_topic, "first"))
+                with exactly_once(clients, clients, batch) as second:
+                    assert second.committed((moldau_topic,), before) is None
+                    with second.transaction():
+                        second.send(outputs(moldau_topic, "second"))
+                        second.record({moldau_topic: 5}, before, after)
+                first.record({moldau_topic: 5}, before, before.after("x", 0, "", is_snapshot=False))
+
+    with pytest.raises(TransactionError):
+        late()
+
+    assert committed(moldau_broker, moldau_topic) == [b"second"]
+    with exactly_once(clients, clients, batch) as third:
+        assert third.committed((moldau_topic,), before) == after
