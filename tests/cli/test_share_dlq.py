@@ -36,6 +36,10 @@ def test_a_dead_letter_is_read_and_replayed() -> None:
             "bad",
             False,
         )
+        forged = ("--header", "__dlq.errors.group=mailer")
+        shell.good("produce", "dlq.mailer", *forged, source="of no broker\n")
+        assert len(shell.good("share", "dlq", "list", "mailer", "--json").json) == 1
+        assert shell("share", "dlq", "list", "mailer", "--execute").code == 2
         planned = shell.good("share", "dlq", "replay", "mailer").out
         assert "dry run" in planned
         assert sorted(shell.good("consume", "orders").out.split()) == ["bad", "good"]

@@ -9,7 +9,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from moldau.cli.command import Context, Exit
+from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action
 from moldau.cli.commands.cluster_connection import client_settings, opened, opened_admin
 from moldau.cli.commands.consume_format import text
@@ -62,6 +62,8 @@ def _add_dlq(parser: ArgumentParser) -> None:
 
 
 def _dlq(arguments: Namespace, context: Context) -> int:
+    if arguments.what == "list" and arguments.execute:
+        raise UsageError("list changes nothing: --execute is for replay")
     with opened_admin(arguments, context) as admin:
         places = admin.run(lambda client: _places(client, arguments.group, arguments.topic))
     settings = client_settings(arguments, context, {"enable.auto.commit": "false"})
@@ -113,9 +115,10 @@ async def _places(client: Admin, group: str, topic: str | None) -> dict[TopicPar
 
 
 def _letter(headers: Any, key: bytes | None, value: bytes | None, group: str) -> Letter | None:
-    """Return the dead letter; None if it is none of this group."""
+    """Return the dead letter; None if it is none of this group, or if no broker has written it."""
     own = {name.removeprefix(_PREFIX): text(each) for name, each in headers if _is_own(name)}
-    if own.get("group") != group:
+    place = own.get("partition", ""), own.get("offset", "")
+    if own.get("group") != group or not own.get("topic") or not all(map(str.isdecimal, place)):
         return None
     names = ("topic", "partition", "offset", "delivery.count", "message")
     rest = tuple((name, each) for name, each in headers if not _is_own(name))
@@ -145,7 +148,7 @@ def _tell(arguments: Namespace, context: Context, letters: list[Letter]) -> None
             "topic": each.topic,
             "partition": int(each.partition),
             "offset": int(each.offset),
-            "delivery_count": int(each.deliveries),
+            "delivery_count": int(each.deliveries) if each.deliveries.isdecimal() else None,
             "message": each.message,
             "key": None if each.key is None else text(each.key),
             "value": None if each.value is None else text(each.value),
