@@ -59,6 +59,12 @@ def test_both_formats_read_and_write_the_same(
         assert stock == ours, name
     ours = {name: ours for name, (_, ours) in found["cases"].items()}
     assert ours["codecs"] == [1200, 1200]
+    assert ours["committed"] == [
+        [[0, 22], [1, 3]],
+        [[0, 5]],
+        [[0, each] for each in range(5)],
+        [[0, each] for each in (*range(5), *range(14, 24))],
+    ]
     assert ours["latest"] == [
         *([0, each] for each in range(5, 9)),
         *([1, each] for each in range(6)),

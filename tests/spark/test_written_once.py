@@ -125,6 +125,21 @@ def test_an_attempt_that_is_taken_over_commits_nothing(
     assert found_in(moldau_broker, moldau_topic) == [2]
 
 
+def test_a_broker_that_restarts_in_the_middle_changes_nothing() -> None:
+    with SyncEmbeddedBroker() as broker:
+        make_topic(broker, "t", 1)
+        settings = {"bootstrap.servers": broker.bootstrap_servers}
+        for _ in range(2):
+            with committed_once(settings, TaskBatch("w", 0, 3), "t") as attempt:
+                attempt.rows = 40
+                if attempt.producer is not None:
+                    attempt.producer.send_many("t", numbers(20)).result()
+                    broker.restart()
+                    attempt.producer.send_many("t", numbers(20, 20)).result()
+
+        assert found_in(broker, "t") == [*range(40)]
+
+
 @pytest.mark.real
 def test_a_batch_that_runs_again_adds_nothing(
     spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path

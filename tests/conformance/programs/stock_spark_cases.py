@@ -15,7 +15,14 @@ from typing import Any, Final
 
 from moldau.client.sync import Admin, Producer
 from tests.connect.processes import wait_until
-from tests.spark.topics import make_topic, numbers, send
+from tests.spark.topics import (
+    make_topic,
+    numbers,
+    open_transaction,
+    send,
+    send_aborted,
+    send_committed,
+)
 
 FORMATS: Final = ("kafka", "moldau")
 FAILS: Final = "fails"
@@ -157,8 +164,13 @@ def stream_write(bench: Bench, kind: str) -> Any:
         .trigger(availableNow=True).start()
     )  # fmt: skip
     assert query.awaitTermination(_RUN_S)
-    rows = bench.read(kind, topic).selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)")
-    return sorted([*row] for row in rows.collect())
+    isolated = {"kafka.isolation.level": "read_committed"}
+    found = []
+    for each in FORMATS:  # ours writes in transactions, and Spark's own reads those
+        rows = bench.read(each, topic, **isolated)
+        values = rows.selectExpr("CAST(key AS STRING)", "CAST(value AS STRING)").collect()
+        found.append(sorted([*row] for row in values))
+    return found
 
 
 def processing_time(bench: Bench, kind: str) -> Any:
@@ -178,6 +190,27 @@ def processing_time(bench: Bench, kind: str) -> Any:
     finally:
         query.stop()
     return bench.offsets(topic)
+
+
+def committed(bench: Bench, kind: str) -> Any:
+    """Committed, aborted and open transactions: a batch of each isolation, and a stream before and
+    after the open one is committed. The end is an aborted one, of which only offsets are read."""
+    topic = bench.topic("committed", kind, 2)
+    isolated = {"kafka.isolation.level": "read_committed"}
+    rows = bench.stream(kind, topic, startingOffsets="earliest", **isolated)
+    send_committed(bench, topic, numbers(5))
+    send_aborted(bench, topic, numbers(7))
+    send_aborted(bench, topic, numbers(3), 1)
+    with open_transaction(bench, topic, numbers(4)) as producer:
+        send_committed(bench, topic, numbers(6))
+        found: list[Any] = []
+        for given in ({}, isolated):
+            counts = bench.read(kind, topic, **given).groupBy("partition").count().collect()
+            found.append(sorted([*row] for row in counts))
+        found.append(bench.run(rows, topic))
+        producer.commit_transaction()
+    send_aborted(bench, topic, numbers(2), 1)
+    return [*found, bench.run(rows, topic)]
 
 
 def latest(bench: Bench, kind: str) -> Any:
@@ -237,6 +270,7 @@ CASES: Final[dict[str, Case]] = {
     "codecs": codecs,
     "stream write": stream_write,
     "processing time": processing_time,
+    "committed": committed,
     "latest": latest,
     "retention": retention,
     "recreated": recreated,
