@@ -33,7 +33,18 @@ PACKAGES = (
         "client",
         "link",
     ),
-    *("config", "metrics", "plugins", "logging", "records", "protocol", "runtime", "ids", "errors"),
+    *(
+        "config",
+        "metrics",
+        "plugins",
+        "logging",
+        "records",
+        "protocol",
+        "runtime",
+        "expressions",
+        "ids",
+        "errors",
+    ),
     *(f"broker.{name}" for name in (*BROKER, "tiered", "log", "security")),
 )
 

@@ -10,9 +10,9 @@ import pytest
 from moldau.connect.api import Headers, SinkRecord
 from moldau.connect.data import FLOAT64, INT64, OPTIONAL_STRING, STRING, Schema, Struct, Type
 from moldau.connect.errors import DataError
-from moldau.connect.transforms.expr import ExprKey, ExprValue
-from moldau.connect.transforms.expressions import Expression, ExpressionError
+from moldau.connect.transforms.expr import ExprKey, ExprValue, compiled
 from moldau.errors import ConfigError
+from moldau.expressions import ExpressionError
 
 HOME = Schema.struct({"street": STRING}, optional=True)
 ORDER = Schema.struct({"id": INT64, "amount": FLOAT64, "name": OPTIONAL_STRING, "home": HOME})
@@ -20,7 +20,7 @@ VALUES: dict[str, Any] = {"a": 3, "b": 2.5, "s": "Moldau", "n": None, "m": {"x":
 
 
 def evaluate(text: str) -> Any:
-    return Expression(text).value(VALUES.__getitem__)
+    return compiled(text).value(VALUES.__getitem__)
 
 
 def made(**props: str) -> ExprValue:
@@ -86,7 +86,7 @@ def test_what_expressions_give(text: str, value: Any) -> None:
 )
 def test_what_is_no_expression(text: str) -> None:
     with pytest.raises(ExpressionError):
-        Expression(text)
+        compiled(text)
 
 
 @pytest.mark.parametrize(

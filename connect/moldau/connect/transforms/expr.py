@@ -30,8 +30,8 @@ from moldau.connect.data.schema import (
 from moldau.connect.data.struct import Struct
 from moldau.connect.data.validation import validate
 from moldau.connect.errors import DataError
-from moldau.connect.transforms.expressions import Expression, ExpressionError, Scope
 from moldau.connect.transforms.sided import Sided
+from moldau.expressions import Expression, ExpressionError, Scope, member
 
 _TYPES: Mapping[str, Schema] = {
     **{
@@ -58,6 +58,15 @@ _OF_PYTHON: tuple[tuple[type, str], ...] = (
 )
 
 
+def compiled(text: str) -> Expression:
+    """Return an expression over records of Connect. Raise ExpressionError."""
+    return Expression(text, member=_member, failure=DataError)
+
+
+def _member(owner: Any, name: str) -> Any:
+    return owner[name] if isinstance(owner, Struct) else member(owner, name)
+
+
 class ExprConfig(ConfigModel):
     """Settings of Expr."""
 
@@ -76,7 +85,7 @@ class ExprConfig(ConfigModel):
             yield Problem("where", "Expr needs `where` or at least one `set.<field>`")
         for name, text in given.items():
             try:
-                Expression(text)
+                compiled(text)
             except ExpressionError as error:
                 yield Problem(name, str(error))
         for name, word in self.with_prefix("type.").items():
@@ -92,8 +101,8 @@ class Expr(Sided):
 
     def configure(self, props: Mapping[str, str]) -> None:
         config = ExprConfig.of(props)
-        self._where = Expression(config.where) if config.where else None
-        self._set = [(name, Expression(text)) for name, text in config.with_prefix("set.").items()]
+        self._where = compiled(config.where) if config.where else None
+        self._set = [(name, compiled(text)) for name, text in config.with_prefix("set.").items()]
         self._types = {name: _TYPES[word] for name, word in config.with_prefix("type.").items()}
         self._schemas: dict[tuple[int, tuple[str, ...]], tuple[Schema, Schema]] = {}
 

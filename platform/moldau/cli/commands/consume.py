@@ -7,7 +7,7 @@ writes the records out, and then lets them commit.
 from __future__ import annotations
 
 from argparse import ArgumentParser, ArgumentTypeError, Namespace
-from typing import TYPE_CHECKING, Final, Protocol
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import (
@@ -29,6 +29,7 @@ from moldau.cli.progress import Progress
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from moldau.cli.commands.consume_where import Where
     from moldau.client import Consumer, PartitionRecords
     from moldau.runtime import Runtime
 
@@ -58,6 +59,13 @@ class Reading(Protocol):
     async def commit(self) -> None: ...
 
     async def finish(self) -> None: ...
+
+
+class Output(NamedTuple):
+    """The report of the records that are written, and the filter of them."""
+
+    progress: Progress
+    where: Where | None
 
 
 class ConsumeCommand:
@@ -105,6 +113,11 @@ class ConsumeCommand:
             metavar="FORMAT",
             help=f"of a line: {', '.join(NAMES)}, or a template, as '%%t %%p %%o %%k %%v %%h\\n'",
         )
+        parser.add_argument(
+            "--where",
+            metavar="EXPRESSION",
+            help="only records for which it is true, as 'value.amount > 10 and partition == 0'",
+        )
         add_schemas(parser)
         parser.add_argument("--keys", action="store_true", help="as --format key-value")
         parser.add_argument("--separator", default=":", metavar="TEXT", help="behind keys (:)")
@@ -115,6 +128,7 @@ class ConsumeCommand:
         from moldau.runtime.signals import interrupted_by_sigterm
 
         place, until = _checked_place(arguments), _checked_until(arguments)
+        where = _where(arguments.where)
         settings = client_settings(
             arguments, context, _defaults(arguments), useless=OF_PRODUCERS_ALONE | _DESERIALIZERS
         )
@@ -139,18 +153,28 @@ class ConsumeCommand:
                     context, "read", arguments.count, clock, is_alone=is_alone
                 ) as progress:
                     try:
-                        _read(arguments, context, consumer, reading, progress)
+                        _read(arguments, context, consumer, reading, Output(progress, where))
                     except (KeyboardInterrupt, OSError) as error:
                         consumer.run(lambda _: reading.commit())
                         if isinstance(error, OSError) or not arguments.follow:
                             raise
                     finally:
                         _tell(progress, reading)
+                        if where is not None and where.note is not None:
+                            progress.tell([f"moldau: {where.note}"])
         if arguments.quiet and arguments.json:
             write_json(context.out, progress.facts())
         elif arguments.quiet:
             context.err.write(f"{progress.summary()}\n")
         return Exit.DONE if reading.is_whole else Exit.FAILED
+
+
+def _where(text: str | None) -> Where | None:
+    if text is None:
+        return None
+    from moldau.cli.commands.consume_where import Where
+
+    return Where(text)
 
 
 def _checked_place(arguments: Namespace) -> OffsetOrTime:
@@ -259,7 +283,7 @@ def _read(
     context: Context,
     consumer: Opened[Consumer],
     reading: Reading,
-    progress: Progress,
+    output: Output,
 ) -> None:
     lines = lines_of(
         "key-value" if arguments.keys else arguments.format,
@@ -270,17 +294,28 @@ def _read(
     while left is None or left > 0:
         if not arguments.follow and consumer.run(lambda _: reading.is_read()):
             break
-        room = _POLL_RECORDS if left is None else min(_POLL_RECORDS, left)
+        room = _room(arguments, left)
         parts = consumer.run(lambda _, room=room: reading.next(room))  # type: ignore[misc]
-        _tell(progress, reading)
-        for part in parts:
+        _tell(output.progress, reading)
+        for each in parts:
+            part = each if output.where is None else output.where.chosen(each, left)
+            if part is None:
+                continue
             if not arguments.quiet:
                 context.out.writelines(lines(part))
-            progress.add(len(part.records), _size(part))
+            output.progress.add(len(part.records), _size(part))
             left = None if left is None else left - len(part.records)
         if not arguments.quiet and (arguments.follow or arguments.group is not None):
             context.out.flush()
     consumer.run(lambda _: reading.finish())
+
+
+def _room(arguments: Namespace, left: int | None) -> int:
+    """Return how many records to read at once. A group commits what it has read, so it reads no
+    more than may still be written. Others may read on to find `left` records with --where."""
+    if left is None or (arguments.where is not None and arguments.group is None):
+        return _POLL_RECORDS
+    return min(_POLL_RECORDS, left)
 
 
 def _tell(progress: Progress, reading: Reading) -> None:
