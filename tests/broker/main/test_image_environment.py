@@ -11,7 +11,12 @@ from pathlib import Path
 import pytest
 
 from moldau.broker.main.given import settings_given
-from moldau.broker.main.image_environment import DEFAULT_CLUSTER_ID, cluster_of, image_layer
+from moldau.broker.main.image_environment import (
+    DEFAULT_CLUSTER_ID,
+    cluster_of,
+    ignored_variables,
+    image_layer,
+)
 from moldau.broker.server.storage import places_of
 from moldau.broker.settings.log import log_retention_hours
 from moldau.broker.settings.network import listeners
@@ -80,8 +85,24 @@ def test_what_an_engine_sets_for_a_service_called_kafka_is_ignored() -> None:
         "KAFKA_PORT_9092_TCP": "tcp://10.0.0.1:9092",
         "KAFKA_HEAP_OPTS": "-Xmx1g",
     }
+    assert ignored_variables({**NODE, **noise}) == []
     assert given({**NODE, **noise})[node_id] == 4
     assert given(noise)[node_id] == 1
+
+
+def test_a_variable_that_looks_like_a_setting_and_is_none_is_told() -> None:
+    odd = {
+        "KAFKA_LOG_RETENTOIN_HOURS": "3",
+        "KAFKA_SSL_KEYSTORE_FILENAME": "secret.jks",
+        "KAFKA_ADVERTISED_PORT": "9092",
+        "KAFKA_UI_PORT": "tcp://10.0.0.1:80",
+    }
+    assert given({**NODE, **odd})[node_id] == 4
+    port, retention, keystore = ignored_variables({**NODE, **odd})
+    assert port.startswith("KAFKA_ADVERTISED_PORT is no setting of a broker and has no effect")
+    assert retention.endswith(": did you mean KAFKA_LOG_RETENTION_HOURS?")
+    assert keystore.startswith("KAFKA_SSL_KEYSTORE_FILENAME is no setting")
+    assert "secret" not in keystore
 
 
 def test_the_mounted_file_comes_before_variables(tmp_path: Path) -> None:

@@ -8,11 +8,13 @@
 
 So a compose file for `apache/kafka` works with another name of the image. `MOLDAU_*` variables come
 after all of these. Variables that start with `KAFKA_` and are no settings of a broker (an engine
-sets `KAFKA_PORT` for a service that is called kafka) are ignored, as Kafka does.
+sets `KAFKA_PORT` for a service that is called kafka) are ignored, as Kafka does; a warning names
+those that neither an engine nor the JVM has.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final
 
@@ -25,6 +27,9 @@ MOUNTED: Final = "/mnt/shared/config/server.properties"
 CLUSTER_ID: Final = "CLUSTER_ID"
 DEFAULT_CLUSTER_ID: Final = "5L6g3nShT-eMCtK--X86sw"
 """Apache Kafka's image formats for this cluster if no other is named."""
+_OF_ENGINE: Final = re.compile(r"KAFKA_(?:\w+_)?(?:SERVICE_(?:HOST|PORT)(?:_\w+)?|PORT_\d+_\w+)")
+"""What Docker and Kubernetes set for services whose names begin with kafka, beside `..._PORT`."""
+_ENGINES_PORT: Final = ("_PORT", "tcp://")
 _EVERY_ADDRESS: Final = "0.0.0.0"  # noqa: S104 (the container's own network)
 
 
@@ -62,6 +67,29 @@ def known_variables(environment: Mapping[str, str]) -> Layer:
         for each in load_environment(environment, KAFKA_PREFIX)
         if BROKER_SETTINGS.find(each.name) or BROKER_SETTINGS.is_open(each.name)
     )
+
+
+def ignored_variables(environment: Mapping[str, str]) -> list[str]:
+    """Return a warning for each `KAFKA_*` variable that has no effect and looks like a setting."""
+    from moldau.broker.settings import BROKER_SETTINGS
+    from moldau.config import KAFKA_PREFIX, load_environment, variable_name
+
+    known = {each.name for each in known_variables(environment)}
+    warnings = []
+    for each in load_environment(environment, KAFKA_PREFIX):
+        variable = each.source.where
+        if each.name in known or _is_of_engine(variable, environment[variable]):
+            continue
+        near = BROKER_SETTINGS.nearest(each.name)
+        hint = f": did you mean {variable_name(near, KAFKA_PREFIX)}?" if near else ""
+        warnings.append(f"{variable} is no setting of a broker and has no effect{hint}")
+    return warnings
+
+
+def _is_of_engine(variable: str, value: str) -> bool:
+    ending, scheme = _ENGINES_PORT
+    is_port = variable.endswith(ending) and value.startswith(scheme)
+    return is_port or _OF_ENGINE.fullmatch(variable) is not None
 
 
 def cluster_of(environment: Mapping[str, str]) -> str | None:

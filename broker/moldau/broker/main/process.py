@@ -8,6 +8,7 @@ SIGTERM, SIGINT or SIGHUP stops the process in order, the second at once.
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Mapping
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
@@ -51,6 +52,8 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         from moldau.runtime.signals import until_signal
 
         loggers = _loggers(runtime, arguments, context.err)
+        if arguments.kafka_environment:
+            _warn_of_ignored(loggers, context.environment)
         await until_signal(_serve(runtime, settings, loggers, arguments, context.out))
 
     has_file = arguments.config is not None
@@ -59,6 +62,14 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         check_ports(settings, has_file=has_file)
         run(main, node="broker")
     return Exit.DONE
+
+
+def _warn_of_ignored(loggers: Loggers, environment: Mapping[str, str]) -> None:
+    from moldau.broker.main.image_environment import ignored_variables
+
+    log = loggers.get("moldau.broker.settings")
+    for warning in ignored_variables(environment):
+        log.warn(warning)
 
 
 def _metrics_layer(address: str) -> Layer:
