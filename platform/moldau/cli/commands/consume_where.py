@@ -41,7 +41,7 @@ class Where:
     def chosen(self, part: PartitionRecords, left: int | None) -> PartitionRecords | None:
         """Return the part with only the records that are wanted, at most `left`; None if there is
         none. It says nothing about records behind the last one."""
-        found = []
+        found: list[ConsumerRecord] = []
         for each in part.records:
             if left is not None and len(found) == left:
                 break
