@@ -9,11 +9,11 @@ clients have them. Handlers on the hot path first ask `node.authorizer.allows_al
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moldau.broker.api.acls import check_has_rules
 from moldau.broker.api.rights.guard import Client, Guarded, GuardedRequest
-from moldau.broker.api.rights.table import DECISION_GUARDS, GUARDS
+from moldau.broker.api.rights.table import DECISION_GUARDS, GUARDS, TAKES_MESSAGE
 from moldau.broker.decision.authorizer import CLUSTER_NAME, allowed_by, check_cluster
 from moldau.broker.decision.context import NODE
 from moldau.protocol.acl_operations import AclResource
@@ -66,7 +66,7 @@ def checked(row: Api, guard: Guard | None = None) -> Handler:
     serve, right = row.serve, row.cluster_right
     assert serve is not None
     if guard is not None:
-        return _guarded(serve, guard)
+        return _guarded(serve, guard, takes_message=guard in TAKES_MESSAGE)
     if right is None or row.is_forwarded:
         return serve
 
@@ -78,17 +78,18 @@ def checked(row: Api, guard: Guard | None = None) -> Handler:
     return pass_gate
 
 
-def _guarded(serve: Handler, guard: Guard) -> Handler:
+def _guarded(serve: Any, guard: Guard, *, takes_message: bool) -> Handler:
     def pass_guard(node: Node, request: ApiRequest) -> None:
         client = Client(node.authorizer, request.context, node.image)
         message = request.decode()
         found = guard(client, message, request.arrival.version)
-        if isinstance(found, Response):
+        if found is None and takes_message:
+            serve(node, request, message)
+        elif isinstance(found, Response):
             request.answer(found)
-            return
-        if found is not None:
-            message = found.message
-        serve(node, GuardedRequest(request, message, found))
+        else:
+            shown = message if found is None else found.message
+            serve(node, GuardedRequest(request, shown, found))
 
     return pass_guard
 
