@@ -186,11 +186,15 @@ def page(machine: str, command: str) -> str:
     with MoldauBroker.started() as broker:
         began = time.perf_counter()
         asyncio.run(fill(f"{HOST}:{broker.port}"))
-        made_s = time.perf_counter() - began
-        create_topic(broker, "pace")
-        times = page_times(broker)
-        paints = {path: first_paint_ms(broker, path) for path in ("/", "/topics", "/groups")}
-        alone, looked_at = p99_ms(broker), p99_while_looked_at(broker)
+        return measured(broker, time.perf_counter() - began, machine, command)
+
+
+def measured(broker: MoldauBroker, made_s: float, machine: str, command: str) -> str:
+    """Return the page of a broker that has the topics and groups."""
+    create_topic(broker, "pace")
+    times = page_times(broker)
+    paints = {path: first_paint_ms(broker, path) for path in ("/", "/topics", "/groups")}
+    alone, looked_at = p99_ms(broker), p99_while_looked_at(broker)
     scale = "" if SCALE == 1 else f"BENCH_SCALE={SCALE:g} "
     lines = [
         "# The console beside a large cluster",

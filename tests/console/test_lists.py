@@ -28,6 +28,16 @@ def test_a_changed_topic_keeps_the_order_and_the_counts() -> None:
     assert (listed.counts().partitions, listed.leaders()["c"]) == (5, (2, 2, 2))
 
 
+def test_while_topics_are_read_some_are_dropped_and_none_is_put() -> None:
+    groups = [ListedGroup(name, "consumer", "Empty", "classic") for name in "ab"]
+    listed = Listed([row("a", 1), row("b", 1)], groups, lags={"a": 1})
+    listed.put(row("c", 1))
+    listed.drop("b")
+    listed.drop_group("a")
+    assert [each.name for each in listed.topics] == ["a"]
+    assert ([each.group_id for each in listed.groups], listed.lags) == (["b"], {})
+
+
 def test_groups_by_what_is_known_of_their_offsets() -> None:
     groups = [
         ListedGroup(name, "consumer", "Empty", kind)

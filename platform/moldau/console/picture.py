@@ -105,7 +105,10 @@ class Listed:
         return self._counts
 
     def put(self, row: TopicRow) -> None:
-        """Add a topic, or replace the row of that name."""
+        """Add a topic, or replace the row of that name. While topics are still being read it would
+        come twice, so the reader puts it at the end."""
+        if not self.is_complete:
+            return
         at = self._place(row.name)
         self.topics[at : at + self._has(at, row.name)] = [row]
         self._counts = None

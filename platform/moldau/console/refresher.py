@@ -1,6 +1,6 @@
 """Keeps the lists of a cluster fresh while they are looked at, in slices of bounded work.
 
-One round lists the groups, then the topics, then the lags. A page waits for the first slice only,
+One round lists the groups, then the topics, then the lags. A page waits for the first slices only,
 and then shows the last complete picture, or what the first round has found so far.
 
 Invariants: there is one round at a time; it rests after each slice, so that it takes no more than a
@@ -28,9 +28,11 @@ IDLE_S: Final = 60.0
 """Without a look for so long, the lists are no longer read."""
 EVERY_S: Final = 2.0
 """The least time from the end of a round to the next one; a long round rests for as long again."""
+FIRST: Final = 500
+"""Partitions that a page waits for: a small cluster is shown whole."""
 KEPT_S: Final = 5.0
 """How long a change is made again to the pictures that are read."""
-GROUPS: Final = 50
+GROUPS: Final = 20
 """Of a slice of lags."""
 _REST: Final = 4.0
 _FIRST_REST: Final = 1.0
@@ -78,7 +80,8 @@ class Refresher:
     async def lags(self, names: Sequence[str]) -> dict[str, int]:
         """Return the lags of these groups; those that no round has read yet are asked for now."""
         listed = await self.groups()
-        missing = [each for each in listed.groups if each.group_id in set(names) - set(listed.lags)]
+        unknown = {name for name in names if name not in listed.lags}
+        missing = [each for each in listed.groups if each.group_id in unknown]
         if missing:
             survey = Survey(await self._admin())
             leaders = listed.leaders() if listed.is_complete else {}
@@ -106,7 +109,7 @@ class Refresher:
     def change(self, change: Change) -> None:
         """Make a change to the picture, and to the one that is being read."""
         self._changes.append((self._clock.monotonic(), change))
-        if self._listed is not None and self._listed.is_complete:
+        if self._listed is not None:
             change(self._listed)
 
     async def topic_changed(self, name: str) -> None:
@@ -166,14 +169,17 @@ class Refresher:
             fresh.groups_failure = error
         self._came("groups")
         yield
+        seen = 0
         async for part in survey.topics():
             fresh.topics += map(TopicRow.of, part.topics)
+            seen += sum(len(each.partitions) for each in part.topics)
             if not part.is_last:
-                self._came("topics")
+                if seen >= FIRST:
+                    self._came("topics")
                 yield
+        fresh.is_complete, fresh.at = True, self._clock.monotonic()
         for _, change in self._changes:
             change(fresh)
-        fresh.is_complete, fresh.at = True, self._clock.monotonic()
         self._listed = fresh
         self._came("topics")
         yield

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import aclosing
 from dataclasses import dataclass
 from typing import Final
 from urllib.parse import quote
@@ -12,6 +13,7 @@ from starlette.responses import Response
 
 from moldau.cli.commands.txn_open import OpenTransaction, Survey, open_transactions
 from moldau.client import TransactionAdmin
+from moldau.client.admin.survey import Survey as TopicSlices
 from moldau.client.admin.transactions import TransactionDescription
 from moldau.console.changes import see, typed_name
 from moldau.console.connection import Connection
@@ -103,10 +105,15 @@ class Transactions:
         admin = await self._connection.admin()
         if topic:
             return await open_transactions(admin, [topic])
-        listed = await self._connection.lists.topics()
-        if not listed.is_complete or listed.counts().partitions > PARTITIONS_MAX:
-            return None
-        return await open_transactions(admin, [])
+        names: list[str] = []
+        count = 0
+        async with aclosing(TopicSlices(admin).topics()) as slices:
+            async for part in slices:
+                names += [each.name for each in part.topics]
+                count += sum(len(each.partitions) for each in part.topics)
+                if count > PARTITIONS_MAX:
+                    return None
+        return await open_transactions(admin, names)
 
     # Changes.
 
