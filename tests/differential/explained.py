@@ -772,8 +772,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         _FILES,
     ),
     OnPurpose(
-        "ApiVersions leaves out the APIs of delegation tokens, share and streams groups, "
-        "which later versions bring.",
+        "ApiVersions leaves out the APIs of streams groups, which later versions bring.",
         "What is not served is not offered.",
         _NOT_YET,
         cases=("administration/*", "frames/*", "recorded_*"),

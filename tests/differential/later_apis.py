@@ -6,10 +6,6 @@ from typing import Final
 
 LATER_APIS: Final = frozenset(
     (
-        "CreateDelegationToken",
-        "RenewDelegationToken",
-        "ExpireDelegationToken",
-        "DescribeDelegationToken",
         "StreamsGroupHeartbeat",
         "StreamsGroupDescribe",
     )

@@ -188,8 +188,12 @@ class Administered:
         """The request, served; perhaps not answered yet."""
         last = type(request).spec.versions.last if version is None else version
         asked = Asked(request, last, via)
-        BrokerService(self.node).serve(asked)
+        self.serve(asked)
         return asked
+
+    def serve(self, asked: Asked) -> None:
+        """Serve a request that came."""
+        BrokerService(self.node).serve(asked)
 
     def ask(
         self, request: Request, answer: type[R], version: int | None = None, via: str = "PLAINTEXT"

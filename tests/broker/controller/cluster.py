@@ -16,7 +16,8 @@ from moldau.broker.controller.metadata_batches import (
 from moldau.broker.controller.outcome import DecisionInputs
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.setting_schema import SettingSchema
-from moldau.broker.decision.context import of_node
+from moldau.broker.controller.token_changes import TokenRules
+from moldau.broker.decision.context import Principal, of_node
 from moldau.broker.settings import broker_settings
 from moldau.config.given import Given, Source, SourceKind
 from moldau.protocol.declare import MetadataRecord, Request, Response
@@ -70,8 +71,8 @@ def schema() -> SettingSchema:
 class Cluster:
     """The controller and its log."""
 
-    def __init__(self, *brokers: int, seed: int = 1) -> None:
-        self.rules = Rules(CLUSTER_ID, 1, schema())
+    def __init__(self, *brokers: int, seed: int = 1, tokens: TokenRules | None = None) -> None:
+        self.rules = Rules(CLUSTER_ID, 1, schema(), tokens=tokens)
         self.controller = Controller(self.rules, Image())
         self.log: list[MetadataRecord] = []
         self.now_ms = 1_000_000
@@ -88,7 +89,9 @@ class Cluster:
 
     @property
     def inputs(self) -> DecisionInputs:
-        return DecisionInputs(self.now_ms, len(self.log), self.random, self.open_files)
+        return DecisionInputs(
+            self.now_ms, len(self.log), self.random, self.open_files, wall_ms=self.now_ms
+        )
 
     def append(self, records: list[MetadataRecord] | tuple[MetadataRecord, ...]) -> None:
         """Through bytes, as a log has it."""
@@ -100,10 +103,19 @@ class Cluster:
             self.log.extend(read)
             self.image.replay_all(read)
 
-    def ask(self, request: Request, answer: type[R], version: int | None = None) -> R:
+    def ask(
+        self,
+        request: Request,
+        answer: type[R],
+        version: int | None = None,
+        principal: Principal | None = None,
+    ) -> R:
         """Decide, write, replay, answer; the answer fits the version that was asked in."""
         last = type(request).spec.versions.last if version is None else version
-        outcome = self.controller.on_request(request, of_node(1, last), self.inputs)
+        context = of_node(1, last)
+        if principal is not None:
+            context = context._replace(principal=principal)
+        outcome = self.controller.on_request(request, context, self.inputs)
         self.append(outcome.records)
         assert isinstance(outcome.response, answer)
         outcome.response.encode(last)

@@ -151,10 +151,10 @@ def test_settings_without_meaning_are_told_once_and_what_is_unbuilt_is_refused(
     assert log.count("num.io.threads has no effect") == 1
 
     code, _, err = finished(
-        "broker", "start", "--set", "delegation.token.secret.key=x", home=tmp_path
+        "broker", "start", "--set", "client.quota.callback.class=x", home=tmp_path
     )
     assert code == 2
-    assert "asks for delegation tokens, which this version does not have" in err
+    assert "asks for a quota plugin, which this version does not have" in err
     assert "Traceback" not in err
 
 

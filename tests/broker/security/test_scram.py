@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import base64
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 
 import pytest
 
 from moldau.broker.controller.credentials import ScramCredential
+from moldau.broker.security.delegation import TokenIndex, TokenLogins, token_hmac
 from moldau.broker.security.mechanism import LoginFailed
 from moldau.broker.security.scram import ScramServer
+from moldau.config import Secret
 from moldau.link.sasl import Derivation, LoginRefused, scram
 from moldau.protocol.scram import ScramMechanism, salted_password, server_keys
 
@@ -42,9 +44,10 @@ def talk(
     user: str = "user",
     password: str = PENCIL,
     change: Callable[[bytes], bytes] = lambda data: data,
+    by_token: bool = False,
 ) -> None:
     """A login of our client; `change` has its hands on what the server says."""
-    exchange = scram(mechanism, user, password, "rOprNGfwEbeRWgbNEkqO")
+    exchange = scram(mechanism, user, password, "rOprNGfwEbeRWgbNEkqO", by_token=by_token)
     step = next(exchange)
     while True:
         reply = step.result() if isinstance(step, Derivation) else change(ours.step(step))
@@ -200,3 +203,74 @@ def test_nothing_of_a_password_is_shown() -> None:
     assert isinstance(step, Derivation)
     assert "canary" not in repr(step)
     assert "canary" not in str(exchange)
+
+
+KEY = Secret("canary")
+OWNER = "User:al:ice,=x"
+
+
+class Known:
+    """A token in the metadata."""
+
+    owner = OWNER
+    max_timestamp = 10_000
+    expiration_timestamp = 5_000
+
+
+def token_server(mechanism: ScramMechanism, now_ms: int, kept: Mapping[str, Known]) -> ScramServer:
+    logins = TokenLogins(KEY, lambda: kept, lambda: now_ms)
+
+    def no_user(name: str) -> None:
+        return None
+
+    return ScramServer(
+        mechanism, no_user, "nonce", b"node", lambda name: logins.find(name, mechanism)
+    )
+
+
+@pytest.mark.parametrize("mechanism", [SHA_256, SHA_512])
+def test_a_token_logs_in_as_its_owner_until_it_expires(mechanism: ScramMechanism) -> None:
+    password = base64.b64encode(token_hmac(KEY, "id")).decode()
+    for now_ms, lifetime_ms in ((0, 5_000), (4_999, 1), (5_000, 1)):
+        ours = token_server(mechanism, now_ms, {"id": Known()})
+        talk(ours, mechanism, "id", password, by_token=True)
+        assert (ours.user, ours.is_by_token) == ("al:ice,=x", True)
+        assert ours.lifetime_ms == lifetime_ms
+
+
+def test_expired_removed_and_wrong_tokens_are_refused_alike() -> None:
+    password = base64.b64encode(token_hmac(KEY, "id")).decode()
+    for now_ms, kept, given, by_token in (
+        (5_001, {"id": Known()}, password, True),
+        (0, {}, password, True),
+        (0, {"id": Known()}, "wrong", True),
+        (0, {"id": Known()}, password, False),
+    ):
+        ours = token_server(SHA_256, now_ms, kept)
+        with pytest.raises(LoginFailed, match="wrong user or password"):
+            talk(ours, user="id", password=given, by_token=by_token)
+        assert not ours.is_by_token
+
+
+def test_a_user_s_password_is_none_of_a_token() -> None:
+    with pytest.raises(LoginFailed, match="wrong user or password"):
+        talk(server(), by_token=True)
+
+
+def test_what_a_token_login_keeps_shows_no_secret() -> None:
+    logins = TokenLogins(KEY, lambda: {"id": Known()}, lambda: 0)
+    found = logins.find("id", SHA_256)
+    assert found is not None
+    assert found.credential is logins.find("id", SHA_256).credential  # type: ignore[union-attr]
+    assert repr(found.credential.stored_key) not in repr(found)
+
+
+def test_an_index_forgets_removed_tokens() -> None:
+    index = TokenIndex(KEY)
+    ids = [f"id{number}" for number in range(10)]
+    secrets = {each: token_hmac(KEY, each) for each in ids}
+    assert [index.find(secrets[each], ids) for each in ids] == ids
+    assert [index.find(secrets[each], ids[:2]) for each in ids] == [*ids[:2], *[None] * 8]
+    assert index.find(secrets["id1"], ids[1:2]) == "id1"
+    assert index.find(b"unknown", ids[1:2]) is None
+    assert index.find(secrets["id1"], ids[1:2]) == "id1"

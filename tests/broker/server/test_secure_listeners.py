@@ -147,11 +147,11 @@ async def secured(runtime: Runtime, folder: Path, **others: str) -> AsyncIterato
     given = settings_of(folder) | dotted
     async with house(runtime) as plain:
         at = SecureHouse(runtime, plain.directory, given)
-        broker = await at.start()
+        held = Secured(at, await at.start(), folder, authority)
         try:
-            yield Secured(at, broker, folder, authority)
+            yield held
         finally:
-            await broker.aclose()
+            await held.broker.aclose()
 
 
 def run(folder: Path, scenario: Scenario, arena: str = "asyncio", **others: str) -> list[str]:

@@ -78,6 +78,14 @@ def test_what_waits_is_a_row() -> None:
         assert any(name.startswith(each) if is_beginning else name == each for name in names), each
 
 
+def test_times_of_delegation_tokens_need_their_key() -> None:
+    times = {"delegation_token_expiry_time_ms": "5"}
+    (notice,) = notices(with_file(**times))
+    assert "has no effect without delegation.token.secret.key" in notice
+    with_key = {**times, "delegation_token_secret_key": "k"}
+    assert notices(with_file(**with_key)) == ()
+
+
 def test_every_row_is_read_or_told_of() -> None:
     """A row that no code names, but for where it is declared, must say that it does nothing."""
     read = words_of(lambda path: DECLARATIONS not in path.as_posix() or path.stem in JUDGES)

@@ -16,6 +16,7 @@ from moldau.broker.api import (
     client_quotas,
     cluster,
     configs,
+    delegation_tokens,
     delete_records,
     describe_configs,
     describe_log_dirs,
@@ -56,6 +57,7 @@ TOPIC: Final = AclResource.TOPIC
 GROUP: Final = AclResource.GROUP
 CLUSTER: Final = AclResource.CLUSTER
 TRANSACTIONAL_ID: Final = AclResource.TRANSACTIONAL_ID
+USER: Final = AclResource.USER
 
 READ: Final = AclOperation.READ
 WRITE: Final = AclOperation.WRITE
@@ -163,6 +165,13 @@ APIS: Final[Mapping[int, Api]] = {
     35: Api(describe_log_dirs.serve, CLUSTER, DESCRIBE, refuse=describe_log_dirs.refusal),
     36: Api.of_off(_NO_SASL, listeners=BOTH),
     37: _decided(TOPIC, ALTER, topics.refuse_partitions),
+    38: _decided(USER, AclOperation.CREATE_TOKENS, delegation_tokens.refuse_creation),
+    **dict.fromkeys((39, 40), Api(to_controller(), listeners=BOTH, is_forwarded=True)),
+    41: Api(
+        delegation_tokens.serve_describe,
+        *(AclResource.DELEGATION_TOKEN, DESCRIBE, BOTH),
+        also=(Right(USER, AclOperation.DESCRIBE_TOKENS),),
+    ),
     42: Api(group_listing.serve_delete_groups, GROUP, DELETE),
     43: _decided(CLUSTER, ALTER, elections.refusal),
     44: Api(

@@ -12,7 +12,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import Any, Final, TypeAlias
 
-from moldau.broker.controller import acl_changes, config_changes, registration, topic_deletion
+from moldau.broker.controller import (
+    acl_changes,
+    config_changes,
+    registration,
+    token_changes,
+    topic_deletion,
+)
 from moldau.broker.controller.directory_assignment import assign_replicas_to_dirs
 from moldau.broker.controller.elections import elect_leaders
 from moldau.broker.controller.feature_updates import Asked, update_features
@@ -45,20 +51,24 @@ from moldau.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from moldau.protocol.messages.broker_registration import BrokerRegistrationRequest
 from moldau.protocol.messages.controller_registration import ControllerRegistrationRequest
 from moldau.protocol.messages.create_acls import CreateAclsRequest
+from moldau.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from moldau.protocol.messages.create_partitions import CreatePartitionsRequest
 from moldau.protocol.messages.create_topics import CreateTopicsRequest
 from moldau.protocol.messages.delete_acls import DeleteAclsRequest
 from moldau.protocol.messages.delete_topics import DeleteTopicsRequest
 from moldau.protocol.messages.describe_acls import DescribeAclsRequest
+from moldau.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from moldau.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
 from moldau.protocol.messages.elect_leaders import ElectLeadersRequest
+from moldau.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from moldau.protocol.messages.incremental_alter_configs import IncrementalAlterConfigsRequest
 from moldau.protocol.messages.list_config_resources import ListConfigResourcesRequest
 from moldau.protocol.messages.list_partition_reassignments import (
     ListPartitionReassignmentsRequest,
 )
+from moldau.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
 from moldau.protocol.messages.unregister_broker import UnregisterBrokerRequest
 from moldau.protocol.messages.update_features import UpdateFeaturesRequest
 
@@ -114,7 +124,7 @@ class Controller:
         for broker in self.liveness.silent(self.image, inputs.now_ms):
             self.liveness.forget(broker.broker_id)
             return tuple(registration.fence(self.image, self.rules, broker))
-        return self.periodic.on_tick(self.image, inputs.now_ms)
+        return self.periodic.on_tick(self.image, inputs)
 
     def replay(self, record: MetadataRecord) -> None:
         """Apply one record of the log."""
@@ -178,6 +188,19 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
     AlterUserScramCredentialsRequest: lambda at, request, _, __: alter_scram(at.image, request),
     DescribeUserScramCredentialsRequest: lambda at, request, _, __: Outcome(
         (), describe_scram(at.image, request)
+    ),
+    CreateDelegationTokenRequest: lambda at, request, context, inputs: token_changes.create_token(
+        at.image, at.rules, request, context, inputs
+    ),
+    RenewDelegationTokenRequest: lambda at, request, context, inputs: token_changes.renew_token(
+        at.image, at.rules, request, context.principal, inputs
+    ),
+    ExpireDelegationTokenRequest: lambda at, request, context, inputs: token_changes.expire_token(
+        at.image, at.rules, request, context.principal, inputs
+    ),
+    DescribeDelegationTokenRequest: lambda at, request, context, _: Outcome(
+        (),
+        token_changes.describe_tokens(at.image, at.rules.token_secret, request, context),
     ),
     UpdateFeaturesRequest: lambda at, request, context, inputs: update_features(
         at.image, at.rules, request, Asked(context.version, inputs.kraft_version)

@@ -39,6 +39,23 @@ class DelegationToken:
     max_timestamp: int
     expiration_timestamp: int
 
+    @property
+    def principals(self) -> tuple[str, ...]:
+        """The owner, the requester and the renewers."""
+        return self.owner, self.requester, *self.renewers
+
+    def record(self, token_id: str, expiration_timestamp: int) -> DelegationTokenRecord:
+        """Return the record of this token, with another expiration."""
+        return DelegationTokenRecord(
+            owner=self.owner,
+            requester=self.requester,
+            renewers=list(self.renewers),
+            issue_timestamp=self.issue_timestamp,
+            max_timestamp=self.max_timestamp,
+            expiration_timestamp=expiration_timestamp,
+            token_id=token_id,
+        )
+
 
 class Credentials:
     """SCRAM credentials by user and mechanism, tokens by id."""
@@ -108,15 +125,7 @@ class Credentials:
             for (name, mechanism), credential in self._scram.copy().items()
         )
         tokens = (
-            DelegationTokenRecord(
-                owner=token.owner,
-                requester=token.requester,
-                renewers=list(token.renewers),
-                issue_timestamp=token.issue_timestamp,
-                max_timestamp=token.max_timestamp,
-                expiration_timestamp=token.expiration_timestamp,
-                token_id=token_id,
-            )
+            token.record(token_id, token.expiration_timestamp)
             for token_id, token in self.tokens.copy().items()
         )
         return chain(scram, tokens)

@@ -82,6 +82,7 @@ _DEFAULTS: Final = (
 
 _MIGRATION_SINCE: Final = 8
 _SCRAM_SINCE: Final = 11
+_DELEGATION_TOKENS_SINCE: Final = 14
 _DIRECTORIES_SINCE: Final = 17
 _ELR_SINCE: Final = 23
 _CORDONED_SINCE: Final = 30
@@ -120,6 +121,11 @@ def changes_records_between(lower: int, higher: int) -> bool:
 def supports_scram(metadata_version: int) -> bool:
     """Whether the metadata log may hold SCRAM credentials."""
     return metadata_version >= _SCRAM_SINCE
+
+
+def supports_delegation_tokens(metadata_version: int) -> bool:
+    """Whether the metadata log may hold delegation tokens."""
+    return metadata_version >= _DELEGATION_TOKENS_SINCE
 
 
 def supports_directories(metadata_version: int) -> bool:

@@ -61,8 +61,8 @@ def _free(partitions: int) -> None:
 
 @dataclass(frozen=True, slots=True)
 class DecisionInputs:
-    """The inputs of a decision besides the image: the time, the log offset of its first record,
-    randomness, and how many files the process may still open."""
+    """The inputs of a decision besides the image: the monotonic time, the log offset of its first
+    record, randomness, and how many files the process may still open."""
 
     now_ms: int
     next_offset: int
@@ -71,6 +71,8 @@ class DecisionInputs:
     """The open files of this process, for requests that create logs. None means no limit."""
     kraft_version: int = 0
     """The level of the quorum's own protocol, which no record of the metadata has."""
+    wall_ms: int = 0
+    """The time of day, for records that name one."""
     charge: Callable[[int], None] = _free
     """Charges the client for partitions that are created or deleted. Raises
     THROTTLING_QUOTA_EXCEEDED."""

@@ -11,13 +11,24 @@ from typing import Final, TypeAlias
 
 from moldau.broker.controller.elections import elect_uncleanly, give_back
 from moldau.broker.controller.image import Image
+from moldau.broker.controller.outcome import DecisionInputs
 from moldau.broker.controller.rules import Rules
+from moldau.broker.controller.token_changes import sweep
 from moldau.protocol.declare import MetadataRecord
 
 MOST: Final = 1000
 """The maximum number of records of one turn of periodic work."""
 
-Work: TypeAlias = Callable[[Image, Rules, int], tuple[MetadataRecord, ...]]
+Work: TypeAlias = Callable[[Image, Rules, int, int], tuple[MetadataRecord, ...]]
+"""Takes the most records that it may return, and the time of day."""
+
+
+def _give_back(image: Image, rules: Rules, most: int, wall_ms: int) -> tuple[MetadataRecord, ...]:
+    return give_back(image, rules, most)
+
+
+def _elect(image: Image, rules: Rules, most: int, wall_ms: int) -> tuple[MetadataRecord, ...]:
+    return elect_uncleanly(image, rules, most)
 
 
 class Periodic:
@@ -27,8 +38,9 @@ class Periodic:
 
     def __init__(self, rules: Rules) -> None:
         given: tuple[tuple[Work, int | None], ...] = (
-            (give_back, rules.rebalance_interval_ms),
-            (elect_uncleanly, rules.unclean_interval_ms),
+            (_give_back, rules.rebalance_interval_ms),
+            (_elect, rules.unclean_interval_ms),
+            (sweep, None if rules.tokens is None else rules.tokens.check_interval_ms),
         )
         self._rules = rules
         self._works = [(work, interval) for work, interval in given if interval is not None]
@@ -38,12 +50,13 @@ class Periodic:
         """Start the intervals, when this controller becomes active."""
         self._due_ms = {work: now_ms + interval_ms for work, interval_ms in self._works}
 
-    def on_tick(self, image: Image, now_ms: int) -> tuple[MetadataRecord, ...]:
+    def on_tick(self, image: Image, inputs: DecisionInputs) -> tuple[MetadataRecord, ...]:
         """Return the records of one kind of work that is due. Call it until it returns none."""
+        now_ms = inputs.now_ms
         for work, interval_ms in self._works:
             if now_ms < self._due_ms.get(work, now_ms + 1):
                 continue
-            records = work(image, self._rules, MOST)
+            records = work(image, self._rules, MOST, inputs.wall_ms)
             if len(records) < MOST:
                 self._due_ms[work] = now_ms + interval_ms
             if records:

@@ -14,6 +14,8 @@ from moldau.broker.controller.levels import SUPPORTED, LevelRange
 
 if TYPE_CHECKING:
     from moldau.broker.controller.configs import DynamicConfigs, Resource
+    from moldau.broker.controller.token_changes import TokenRules
+    from moldau.config import Secret
 
 
 class EffectiveConfig(NamedTuple):
@@ -75,4 +77,11 @@ class Rules:
     means never."""
     mutation_window_s: int = 11
     """The seconds over which the rate of topic changes is measured."""
+    tokens: TokenRules | None = None
+    """How delegation tokens are made; None means that there are none."""
     supported: Mapping[str, LevelRange] = field(default_factory=lambda: SUPPORTED)
+
+    @property
+    def token_secret(self) -> Secret | None:
+        """The key that delegation tokens are signed with; None if there are none."""
+        return None if self.tokens is None else self.tokens.index.secret

@@ -265,6 +265,7 @@ class ActiveController:
             self._runtime.random,
             self._runtime.files.open_files() if makes_logs else None,
             self._quorum.voters.kraft_version,
+            self._runtime.clock.wall_ms(),
         )
 
     def _monotonic_ms(self) -> int:

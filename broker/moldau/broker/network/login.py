@@ -164,7 +164,7 @@ class LoginService:
         else:
             session.expires_at = None
             connection.service = self._behind
-        connection.principal = Principal(_USER, login.user)
+        connection.principal = Principal(_USER, login.user, login.is_by_token)
         connection.protocol.served = self._behind.served
         connection.throttle = self._behind.throttle
         connection.frames.max_bytes = connection.acceptor.options.request_bytes_max

@@ -72,6 +72,11 @@ class Login:
         return "" if self._exchange is None else self._exchange.user
 
     @property
+    def is_by_token(self) -> bool:
+        """Whether a delegation token stands for the user."""
+        return self._exchange is not None and self._exchange.is_by_token
+
+    @property
     def offered(self) -> list[str]:
         """The names of the mechanisms."""
         return list(self._terms.methods)

@@ -19,6 +19,8 @@ class Mechanism(Protocol):
     """Whether the client has proved that it is `user`."""
     lifetime_ms: int | None
     """How long the credentials are valid; None if they have no end."""
+    is_by_token: bool
+    """Whether a delegation token stands for `user`."""
 
     def step(self, data: bytes) -> bytes:
         """Take the client's next bytes, and return the answer. Raise LoginFailed."""

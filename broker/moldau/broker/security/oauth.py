@@ -148,6 +148,7 @@ class OAuthServer:
     def __init__(self, check: TokenCheck) -> None:
         self.user = ""
         self.is_done = False
+        self.is_by_token = False
         self.lifetime_ms: int | None = None
         self._check = check
         self._failure: LoginFailed | None = None

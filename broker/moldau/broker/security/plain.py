@@ -33,6 +33,7 @@ class PlainServer:
     def __init__(self, passwords: Mapping[str, str]) -> None:
         self.user = ""
         self.is_done = False
+        self.is_by_token = False
         self.lifetime_ms: int | None = None
         self._passwords = passwords
 

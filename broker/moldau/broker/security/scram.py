@@ -17,6 +17,7 @@ import re
 from collections.abc import Callable
 from typing import Final, Protocol
 
+from moldau.broker.security.delegation import TokenLogin
 from moldau.broker.security.mechanism import LoginFailed
 from moldau.protocol.scram import ITERATIONS_MIN, SALT_BYTES, ScramMechanism
 
@@ -58,8 +59,13 @@ class _Nobody:
         self.iterations = ITERATIONS_MIN
 
 
+def _no_token(token_id: str) -> TokenLogin | None:
+    """Find no token: there are none."""
+    return None
+
+
 class ScramServer:
-    """One login."""
+    """One login, with a password or with a delegation token."""
 
     def __init__(
         self,
@@ -67,13 +73,17 @@ class ScramServer:
         find: Callable[[str], Credential | None],
         nonce: str,
         secret: bytes,
+        find_token: Callable[[str], TokenLogin | None] = _no_token,
     ) -> None:
         """`nonce` is random and used once; `secret` is random and the node's own."""
         self.user = ""
+        self.is_by_token = False
         self.is_done = False
         self.lifetime_ms: int | None = None
         self._mechanism = mechanism
         self._find = find
+        self._find_token = find_token
+        self._token: TokenLogin | None = None
         self._nonce = nonce
         self._secret = secret
         self._header = ""
@@ -99,8 +109,12 @@ class ScramServer:
         self.user = _unescaped(found["user"])
         if found["other"] is not None and _unescaped(found["other"]) != self.user:
             raise LoginFailed("a user cannot log in as another")
-        is_token = _BY_TOKEN in found["extensions"].lower().split(",")
-        known = None if is_token else self._find(self.user)
+        known: Credential | None
+        if _BY_TOKEN in found["extensions"].lower().split(","):
+            self._token = token = self._find_token(self.user)
+            known = None if token is None else token.credential
+        else:
+            known = self._find(self.user)
         self._is_known = known is not None
         credential = known or _Nobody(self._mechanism, self.user, self._secret)
         self._credential = credential
@@ -133,6 +147,9 @@ class ScramServer:
         if not is_right or not self._is_known:
             raise LoginFailed("wrong user or password")
         self.is_done = True
+        if self._token is not None:
+            self.user, self.lifetime_ms = self._token.owner, self._token.lifetime_ms
+            self.is_by_token = True
         verifier = hmac.digest(credential.server_key, signed, digest)
         return b"v=" + base64.b64encode(verifier)
 

@@ -514,6 +514,9 @@ def decide(
     if guarded is None:
         active.request(request, context, on_answer)
         return
+    if isinstance(guarded, Response):
+        on_answer(guarded)
+        return
 
     def finish(response: Response | KafkaError) -> None:
         if not isinstance(response, KafkaError):

@@ -9,14 +9,16 @@ from typing import TYPE_CHECKING
 
 from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.setting_schema import SettingSchema
+from moldau.broker.controller.token_changes import TokenRules
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.raft.quorum import Membership
 from moldau.broker.raft.replica import Timing
 from moldau.broker.raft.shell import RaftSettings
 from moldau.broker.raft.snapshot_retention import SnapshotRetention
+from moldau.broker.security.delegation import TokenIndex, token_secret_of
 from moldau.broker.server.security import to_controllers
 from moldau.broker.settings import controller as rows
-from moldau.broker.settings import quota, read_listeners, replication
+from moldau.broker.settings import quota, read_listeners, replication, security
 from moldau.broker.settings.creation import default_replication_factor, num_partitions
 from moldau.broker.settings.node import broker_session_timeout_ms, node_id
 from moldau.broker.settings.replication import min_insync_replicas
@@ -87,6 +89,7 @@ def controller_config_of(settings: Settings, cluster_id: str, directory: str) ->
             mutation_window_s=settings[quota.controller_quota_window_num]
             * settings[quota.controller_quota_window_size_seconds],
             unclean_interval_ms=settings[replication.unclean_leader_election_interval_ms],
+            tokens=_token_rules(settings),
         ),
         log_config=LogConfig(
             segment_bytes=segment_bytes or settings[rows.metadata_log_segment_bytes],
@@ -120,6 +123,18 @@ def controller_config_of(settings: Settings, cluster_id: str, directory: str) ->
 def _bootstrap(settings: Settings) -> tuple[tuple[str, int], ...]:
     found = map(parse_address, settings[rows.controller_quorum_bootstrap_servers])
     return tuple((each.host, each.port) for each in found if each is not None)
+
+
+def _token_rules(settings: Settings) -> TokenRules | None:
+    secret = token_secret_of(settings)
+    if secret is None:
+        return None
+    return TokenRules(
+        TokenIndex(secret),
+        settings[security.delegation_token_max_lifetime_ms],
+        settings[security.delegation_token_expiry_time_ms],
+        settings[security.delegation_token_expiry_check_interval_ms],
+    )
 
 
 def _rebalance_interval_ms(settings: Settings) -> int | None:

@@ -178,7 +178,7 @@ class ControllerNode:
         ground = SecurityGround.of(
             self._runtime,
             lambda: settings,
-            lambda user, mechanism: self.image.credentials.scram(user, mechanism),
+            lambda: self.image.credentials,
             log,
         )
         bound = {

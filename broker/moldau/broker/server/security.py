@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.security.delegation import TokenLogin, TokenLogins, token_secret_of
 from moldau.broker.security.distinguished_name import subject_name
 from moldau.broker.security.login import LoginTerms, Method
 from moldau.broker.security.mapping import mapper, parse_rules
@@ -24,13 +25,14 @@ from moldau.broker.security.oauth import (
     TokenTerms,
 )
 from moldau.broker.security.plain import PLAIN, PlainServer, users_of
-from moldau.broker.security.scram import Credential, ScramServer
+from moldau.broker.security.scram import ScramServer
 from moldau.broker.server.token_keys import KeyFile, KeyTiming, KeyUrl
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
 from moldau.errors import ConfigError
 from moldau.link.jaas import LoginModule, parse_jaas
-from moldau.link.security import Credentials, Security, credentials_from
+from moldau.link.security import Credentials as OwnCredentials
+from moldau.link.security import Security, credentials_from
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
 from moldau.logging.gathering import Gathering
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
@@ -40,6 +42,7 @@ from moldau.runtime.tls import TlsServer
 if TYPE_CHECKING:
     import ssl
 
+    from moldau.broker.controller.credentials import Credentials
     from moldau.broker.network import ListenerOptions
     from moldau.broker.settings import Listener
     from moldau.config import Secret, Settings
@@ -60,22 +63,34 @@ class SecurityGround:
     runtime: Runtime
     settings: Callable[[], Settings]
     """Returns the node's settings, with the dynamic ones."""
-    credential: Callable[[str, ScramMechanism], Credential | None]
-    """Returns a user's SCRAM credential from the metadata."""
+    credentials: Callable[[], Credentials]
+    """Returns the SCRAM credentials and the delegation tokens in the metadata."""
     log: Logger
     secret: bytes = field(repr=False)
     """Random bytes of this node."""
+    find_token: Callable[[str, ScramMechanism], TokenLogin | None]
+    """Returns what a login with a delegation token gives."""
 
     @classmethod
     def of(
         cls,
         runtime: Runtime,
         settings: Callable[[], Settings],
-        credential: Callable[[str, ScramMechanism], Credential | None],
+        credentials: Callable[[], Credentials],
         log: Logger,
     ) -> SecurityGround:
         secret = runtime.random.randbytes(_SECRET_BYTES)
-        return cls(runtime, settings, credential, log, secret)
+        key = token_secret_of(settings())
+        find_token: Callable[[str, ScramMechanism], TokenLogin | None] = _no_token
+        if key is not None:
+            logins = TokenLogins(key, lambda: credentials().tokens, runtime.clock.wall_ms)
+            find_token = logins.find
+        return cls(runtime, settings, credentials, log, secret, find_token)
+
+
+def _no_token(token_id: str, mechanism: ScramMechanism) -> TokenLogin | None:
+    """Find no token: there are none in this cluster."""
+    return None
 
 
 def own_settings(settings: Settings, listener: str) -> Settings:
@@ -200,7 +215,11 @@ def _method(name: str, listener: Listener, own: Settings, ground: SecurityGround
     def begin() -> ScramServer:
         nonce = f"{ground.runtime.random.getrandbits(_NONCE_BITS):x}"
         return ScramServer(
-            mechanism, lambda user: ground.credential(user, mechanism), nonce, ground.secret
+            mechanism,
+            lambda user: ground.credentials().scram(user, mechanism),
+            nonce,
+            ground.secret,
+            lambda token_id: ground.find_token(token_id, mechanism),
         )
 
     return Method(begin, lifetime_ms)
@@ -293,7 +312,7 @@ def outgoing(
     if protocol.endswith("SSL"):
         terms = tls_files(own)
         context = ReloadedContext(partial(client_context, terms), terms, runtime.clock)
-    credentials: Credentials | None = None
+    credentials: OwnCredentials | None = None
     if protocol.startswith("SASL"):
         credentials = credentials_from(mechanism, _jaas(own, mechanism))
     return Security(context, credentials)

@@ -313,7 +313,7 @@ class Broker:
         return SecurityGround.of(
             self._runtime,
             lambda: self._settings if self._node is None else self._node.settings,
-            lambda user, mechanism: self._publisher.image.credentials.scram(user, mechanism),
+            lambda: self._publisher.image.credentials,
             log,
         )
 

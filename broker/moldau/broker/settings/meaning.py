@@ -13,7 +13,12 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.broker.settings import node
-from moldau.broker.settings.security import AUTHORIZER_SETTINGS, authorizer_class_name
+from moldau.broker.settings.security import (
+    AUTHORIZER_SETTINGS,
+    TOKEN_SETTINGS,
+    authorizer_class_name,
+    delegation_token_secret_key,
+)
 from moldau.broker.settings.unbuilt import UNBUILT
 from moldau.broker.settings.waiting import waits_for
 from moldau.config import Settings
@@ -126,6 +131,12 @@ def notices(settings: Settings) -> tuple[str, ...]:
         if name in settings.others and not settings[authorizer_class_name]:
             why = f"has no effect without {authorizer_class_name.name}"
             found.append(f"{name} {why} ({settings.others[name].source})")
+    secret = settings[delegation_token_secret_key]
+    if secret is None or not secret.reveal():
+        for row in TOKEN_SETTINGS:
+            if settings.is_given(row):
+                why = f"has no effect without {delegation_token_secret_key.name}"
+                found.append(f"{row.name} {why} ({settings.source(row)})")
     interval_ms = settings[node.broker_heartbeat_interval_ms]
     session_ms = settings[node.broker_session_timeout_ms]
     if interval_ms * 2 > session_ms:

@@ -88,3 +88,9 @@ delegation_token_expiry_check_interval_ms = Setting(
     check=at_least(1),
     importance=Importance.LOW,
 )
+TOKEN_SETTINGS = (
+    delegation_token_max_lifetime_ms,
+    delegation_token_expiry_time_ms,
+    delegation_token_expiry_check_interval_ms,
+)
+"""What has no effect without the key."""

@@ -14,7 +14,6 @@ from moldau.config.table import Row
 
 # Rows that must be empty or false, and the features that they need.
 UNBUILT: Final[tuple[tuple[Row, str], ...]] = (
-    (security.delegation_token_secret_key, "delegation tokens"),
     (sasl.sasl_server_callback_handler_class, "a plugin that checks logins"),
     (sasl.sasl_client_callback_handler_class, "a plugin for logins at other nodes"),
     (sasl.sasl_login_callback_handler_class, "a plugin for logins at other nodes"),

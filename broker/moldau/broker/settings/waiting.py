@@ -26,7 +26,6 @@ WAITING: Final[Mapping[str, str]] = {
     "controller.quorum.append.linger.ms": _QUORUM,
     "controller.quorum.auto.join.enable": _QUORUM,
     "controller.socket.timeout.ms": _QUORUM,
-    "delegation.token.": "delegation tokens",
     "follower.fetch.last.tiered.offset.enable": _TIERED,
     "group.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
     "group.streams.": "streams groups",

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.login_file import shared_settings, write_login
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_json, write_lines, write_table
 
@@ -96,7 +97,7 @@ def _set(arguments: Namespace, context: Context, *, is_new: bool) -> int:
 
     user = arguments.user
     path = arguments.out if is_new else None
-    base = None if path is None else _base_of(arguments, context)
+    base = None if path is None else shared_settings(arguments, context)
     with opened_admin(arguments, context) as admin:
         is_there = any(each.name == user for each in admin.run(_users))
         if is_new and is_there:
@@ -132,25 +133,6 @@ def _remove(arguments: Namespace, context: Context) -> int:
     return Exit.DONE
 
 
-def _base_of(arguments: Namespace, context: Context) -> dict[str, str]:
-    """Return what the new user's settings share with those of this command."""
-    from moldau.cli.commands.cluster_connection import client_settings
-
-    given = client_settings(arguments, context)
-    protocol = given.get("security.protocol", "PLAINTEXT").upper()
-    if not protocol.startswith("SASL"):
-        raise UsageError(
-            "--out copies the settings of --command-config, and those have no login: their "
-            f"security.protocol is {protocol}"
-        )
-    shared = ("bootstrap.servers", "security.protocol", "ssl.endpoint.identification.algorithm")
-    return {
-        name: value
-        for name, value in given.items()
-        if name in shared or name.startswith("ssl.truststore.")
-    }
-
-
 def _random_password() -> str:
     from base64 import b32encode
 
@@ -160,20 +142,13 @@ def _random_password() -> str:
 
 
 def _write_settings(path: str, base: dict[str, str], arguments: Namespace, password: str) -> None:
-    from moldau.config.properties import format_properties
-    from moldau.runtime.places import absolute_path, write_private_text
-
     user = arguments.user.replace("\\", "\\\\").replace('"', '\\"')
     settings = {
         **base,
         "sasl.mechanism": _wanted(arguments)[-1].sasl_name,
         "sasl.jaas.config": f'{_MODULE} required username="{user}" password="{password}";',
     }
-    text = format_properties(settings, (f"The settings of {arguments.user}: keep them private.",))
-    try:
-        write_private_text(absolute_path(path), text)
-    except OSError as error:
-        raise UsageError(f"--out {path}: {error.strerror or error}") from error
+    write_login(path, settings, f"The settings of {arguments.user}: keep them private.")
 
 
 def _wanted(arguments: Namespace) -> list[ScramMechanism]:

@@ -36,6 +36,16 @@ class Client:
         self._context = context
         self._image = image
 
+    @property
+    def context(self) -> RequestContext:
+        """The context of the request."""
+        return self._context
+
+    def is_in_token(self, token_id: str) -> bool:
+        """Whether the client owns the delegation token, asked for it, or may renew it."""
+        token = self._image.credentials.tokens.get(token_id)
+        return token is not None and str(self._context.principal) in token.principals
+
     def allowed(
         self, resource: AclResource, operation: AclOperation, names: Iterable[str]
     ) -> Collection[str]:

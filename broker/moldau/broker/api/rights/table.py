@@ -6,7 +6,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.broker.api.rights import groups, offsets, records, settings, topics
+from moldau.broker.api.rights import groups, offsets, records, settings, tokens, topics
 from moldau.broker.api.rights.guard import Guard
 
 GUARDS: Final[Mapping[int, Guard]] = {
@@ -22,6 +22,7 @@ GUARDS: Final[Mapping[int, Guard]] = {
     23: records.guard_epochs,
     32: settings.guard_describe,
     33: settings.guard_alter,
+    41: tokens.guard_describe,
     42: groups.guard_delete,
     44: settings.guard_alter,
     47: groups.guard_offset_delete,
@@ -38,6 +39,8 @@ DECISION_GUARDS: Final[Mapping[int, Guard]] = {
     20: topics.guard_delete,
     33: settings.guard_alter,
     37: topics.guard_partitions,
+    38: tokens.guard_create,
+    41: tokens.guard_describe,
     44: settings.guard_alter,
 }
 """Guards of requests that controllers decide."""

@@ -1,0 +1,234 @@
+"""`moldau token`: delegation tokens, which stand for the login of a user for some days.
+
+    moldau token create --renewer scheduler --lifetime 12h --out worker.properties
+    moldau token list
+    moldau token renew TOKEN --period 1h
+    moldau token expire TOKEN
+
+A token is named by its id, and its secret is never an argument: those are visible to all users of
+the machine. A client that logged in with a token can do none of this.
+"""
+
+from __future__ import annotations
+
+import re
+from argparse import ArgumentParser, ArgumentTypeError, Namespace
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.commands.login_file import shared_settings, write_login
+from moldau.cli.output import write_json, write_lines, write_table
+
+if TYPE_CHECKING:
+    from moldau.client.admin.admin import Admin
+    from moldau.client.admin.delegation_tokens import DelegationToken
+
+_UNITS: Final = {"s": 1_000, "m": 60_000, "h": 3_600_000, "d": 86_400_000}
+_PERIOD: Final = re.compile(r"([1-9][0-9]{0,8})([smhd])")
+_MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
+_HEADER: Final = ("token", "owner", "requester", "renewers", "issued", "expires", "ends")
+
+
+def period(text: str) -> int:
+    """Return the milliseconds of a period such as 90s, 15m, 12h or 7d."""
+    found = _PERIOD.fullmatch(text)
+    if found is None:
+        raise ArgumentTypeError(f"{text!r} is no period: write 90s, 15m, 12h or 7d")
+    return int(found[1]) * _UNITS[found[2]]
+
+
+def _add_new(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--owner", metavar="USER", help="the user that it stands for; default: that of this command"
+    )
+    parser.add_argument(
+        "--renewer",
+        metavar="USER",
+        action="append",
+        default=[],
+        help="a user that may renew and end it besides its owner; may be given again",
+    )
+    parser.add_argument(
+        "--lifetime",
+        type=period,
+        metavar="12h",
+        help="default: the longest that the cluster allows",
+    )
+    parser.add_argument(
+        "--mechanism", choices=_MECHANISMS, default=_MECHANISMS[0], help="of the file of --out"
+    )
+    parser.add_argument(
+        "--out",
+        metavar="FILE",
+        help="write a new private file with the settings of a client that logs in with it: those "
+        "of --command-config with this token",
+    )
+
+
+def _add_list(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--owner",
+        metavar="USER",
+        action="append",
+        help="only tokens of this owner, requester or renewer; may be given again",
+    )
+
+
+def _add_renewal(parser: ArgumentParser) -> None:
+    parser.add_argument("token", metavar="TOKEN", help="its id")
+    parser.add_argument(
+        "--period", type=period, metavar="1h", help="from now on; default: the cluster's"
+    )
+
+
+def _add_end(parser: ArgumentParser) -> None:
+    parser.add_argument("token", metavar="TOKEN", help="its id")
+    parser.add_argument("--after", type=period, metavar="5m", help="default: now")
+
+
+def _create(arguments: Namespace, context: Context) -> int:
+    from moldau.client.admin.delegation_tokens import TokenAdmin
+
+    owner = None if arguments.owner is None else _principal(arguments.owner)
+    renewers = [_principal(each) for each in arguments.renewer]
+    path = arguments.out
+    shared = {} if path is None else shared_settings(arguments, context)
+
+    async def create(client: Admin) -> DelegationToken:
+        return await TokenAdmin(client).create(
+            owner=owner, renewers=renewers, max_lifetime_ms=arguments.lifetime
+        )
+
+    with opened_admin(arguments, context) as admin:
+        token = admin.run(create)
+    if path is not None:
+        settings = {
+            **shared,
+            "sasl.mechanism": arguments.mechanism,
+            "sasl.jaas.config": token.jaas_config(),
+        }
+        write_login(path, settings, f"A delegation token of {token.owner}: keep it private.")
+    if arguments.json:
+        secret = {} if path is not None else {"hmac": token.password}
+        write_json(context.out, _row(token) | secret)
+        return Exit.DONE
+    lines = [f"created {token.token_id} of {token.owner}, until {_time(token.expires_ms)}"]
+    if path is None:
+        lines += [f"sasl.jaas.config={token.jaas_config()}"]
+    else:
+        lines[0] += f"; the client's settings are in {path}"
+    write_lines(context.out, lines)
+    return Exit.DONE
+
+
+def _list(arguments: Namespace, context: Context) -> int:
+    from moldau.client.admin.delegation_tokens import TokenAdmin
+
+    owners = None if arguments.owner is None else [_principal(each) for each in arguments.owner]
+    with opened_admin(arguments, context) as admin:
+        tokens = admin.run(lambda client: TokenAdmin(client).describe(owners))
+    if arguments.json:
+        write_json(context.out, [_row(each) for each in tokens])
+        return Exit.DONE
+    cells = [
+        [
+            *(each.token_id, each.owner, each.requester, ", ".join(each.renewers)),
+            *(_time(each.issued_ms), _time(each.expires_ms), _time(each.ends_ms)),
+        ]
+        for each in tokens
+    ]
+    write_table(context.out, _HEADER, cells)
+    return Exit.DONE
+
+
+def _renew(arguments: Namespace, context: Context) -> int:
+    from moldau.client.admin.delegation_tokens import TokenAdmin
+
+    async def renew(client: Admin) -> int:
+        token = await _found(client, arguments.token)
+        return await TokenAdmin(client).renew(token.hmac, arguments.period)
+
+    with opened_admin(arguments, context) as admin:
+        expires_ms = admin.run(renew)
+    return _told(arguments, context, "renewed", expires_ms)
+
+
+def _expire(arguments: Namespace, context: Context) -> int:
+    from moldau.client.admin.delegation_tokens import TokenAdmin
+
+    async def expire(client: Admin) -> int:
+        token = await _found(client, arguments.token)
+        return await TokenAdmin(client).expire(token.hmac, arguments.after)
+
+    with opened_admin(arguments, context) as admin:
+        expires_ms = admin.run(expire)
+    return _told(arguments, context, "ended", expires_ms)
+
+
+async def _found(client: Admin, token_id: str) -> DelegationToken:
+    from moldau.client.admin.delegation_tokens import TokenAdmin
+
+    for each in await TokenAdmin(client).describe():
+        if each.token_id == token_id:
+            return each
+    raise UsageError(
+        f"there is no token {token_id} that this user may see; `moldau token list` shows them"
+    )
+
+
+def _told(arguments: Namespace, context: Context, done: str, expires_ms: int) -> int:
+    if arguments.json:
+        write_json(context.out, {"token": arguments.token, "expires_ms": expires_ms})
+    else:
+        write_lines(context.out, [f"{done} {arguments.token}, until {_time(expires_ms)}"])
+    return Exit.DONE
+
+
+def _principal(user: str) -> str:
+    kind, colon, name = user.partition(":")
+    if colon and not (kind and name):
+        raise UsageError(f"{user!r}: a principal is written as User:NAME")
+    return user if colon else f"User:{user}"
+
+
+def _time(at_ms: int) -> str:
+    try:
+        return datetime.fromtimestamp(at_ms / 1000, UTC).isoformat(timespec="seconds")
+    except (OverflowError, ValueError):
+        return "never"
+
+
+def _row(token: DelegationToken) -> dict[str, object]:
+    """What may be shown of a token: all but its secret."""
+    return {
+        "token": token.token_id,
+        "owner": token.owner,
+        "requester": token.requester,
+        "renewers": list(token.renewers),
+        "issued_ms": token.issued_ms,
+        "expires_ms": token.expires_ms,
+        "ends_ms": token.ends_ms,
+    }
+
+
+command = ActionCommand(
+    "Delegation tokens of a cluster: create, list, renew, expire.",
+    (
+        Action(
+            "create",
+            "a new token",
+            _add_new,
+            _create,
+            "The token stands for a user's login until it ends. Its secret is printed, or written "
+            "into the file of --out.",
+        ),
+        Action(
+            "list", "the tokens that this user may see, without their secrets", _add_list, _list
+        ),
+        Action("renew", "let a token live on", _add_renewal, _renew),
+        Action("expire", "end a token, now or later", _add_end, _expire),
+    ),
+)
