@@ -781,9 +781,9 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
         ours=ABSENT,
     ),
     OnPurpose(
-        "`listeners` and `listener.security.protocol.map` that are set at run time count from the "
-        "next start of the broker on.",
-        "Kafka opens and closes listeners at once; here they are bound at the start only.",
+        "`listeners` set at run time that would close an advertised listener, or give an open one "
+        "another address or protocol, count from the next start of the broker on.",
+        "Kafka refuses such a change; here the log warns of it.",
         _NOT_YET,
     ),
 )
