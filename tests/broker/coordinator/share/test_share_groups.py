@@ -24,7 +24,7 @@ from moldau.ids import Uuid
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from moldau.protocol.messages.share_group_heartbeat import ShareGroupHeartbeatRequest
-from tests.broker.coordinator.table import Table
+from tests.broker.coordinator.table import HOUR_MS, Table
 
 GROUP = "mailer"
 TOPIC_ID = bytes(15) + b"\x07"
@@ -86,6 +86,20 @@ class Shares(Table):
 
 def assigned(answer: Any) -> list[int]:
     return [each for topic in answer.assignment.topic_partitions for each in topic.partitions]
+
+
+def test_a_group_without_members_stays_until_it_is_deleted() -> None:
+    """What its queue still has to do is not forgotten while no worker runs."""
+    at = Shares()
+    assert at.groups.settle(0) is None
+    at.heartbeat("a", 0, "orders")
+    at.initialized()
+    at.heartbeat("a", -1)
+    written = len(at.log)
+    at.pass_ms(30 * 24 * HOUR_MS)
+    assert at.group().is_empty
+    assert len(at.log) == written
+    assert at.reloaded().get(GROUP) is not None
 
 
 def code(of: Callable[[], object]) -> ErrorCode:

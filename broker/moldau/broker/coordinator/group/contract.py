@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
-from typing import TYPE_CHECKING, NamedTuple, Protocol, TypeAlias
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Protocol, TypeAlias
 
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.ids import Uuid
@@ -152,6 +152,8 @@ class Group(Protocol):
     """The interface of every kind of group."""
 
     group_id: str
+    expires: ClassVar[bool]
+    """Whether a group without members is deleted when it has no offsets left."""
 
     @property
     def kind(self) -> GroupKind: ...

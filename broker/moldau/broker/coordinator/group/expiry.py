@@ -69,7 +69,7 @@ class Expiry:
         """Return the tombstones of the group's expired offsets, and of the group itself if nothing
         else is left. The flag is false if more offsets remain to be deleted."""
         group = self._groups.get(group_id)
-        if group is None:
+        if group is None or not group.expires:
             return (), True
         offsets = self._groups.offsets
         wall_ms = self._groups.world.wall_ms(now_ms)

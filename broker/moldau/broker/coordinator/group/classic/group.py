@@ -24,7 +24,7 @@ functions over `Membership`, and this class only routes calls to them.
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from moldau.broker.coordinator.group.classic import answers, liveness, offsets, records
 from moldau.broker.coordinator.group.classic.join import Join, found, on_join_group
@@ -63,6 +63,8 @@ if TYPE_CHECKING:
 
 class ClassicGroup:
     """A group of the classic protocol, or one that only has offsets."""
+
+    expires: ClassVar[bool] = True
 
     def __init__(self, group_id: str, world: World) -> None:
         self.group_id = group_id

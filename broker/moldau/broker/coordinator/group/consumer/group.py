@@ -25,7 +25,7 @@ consumer groups: streams groups (KIP-1071) and share groups can be built on them
 from __future__ import annotations
 
 from collections.abc import Collection
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, ClassVar
 
 from moldau.broker.coordinator.group.consumer import (
     classic_members,
@@ -68,6 +68,8 @@ if TYPE_CHECKING:
 
 class ConsumerGroup:
     """One consumer group: see `contract.ConsumerGroup` for the contract of each call."""
+
+    expires: ClassVar[bool] = True
 
     def __init__(self, group_id: str, world: World) -> None:
         """Create an empty group without records."""

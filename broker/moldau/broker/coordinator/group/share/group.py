@@ -10,6 +10,7 @@ The group commits no offsets: the leaders of its partitions keep what is done.
 from __future__ import annotations
 
 from collections.abc import Collection
+from typing import ClassVar
 
 from moldau.broker.coordinator.group.consumer.deadlines import Due
 from moldau.broker.coordinator.group.contract import (
@@ -38,6 +39,9 @@ ASSIGNOR = "simple"
 
 class ShareGroup:
     """One share group: see `contract.RecordedGroup` for the contract of each call."""
+
+    expires: ClassVar[bool] = False
+    """Its offsets are not here, and what it still has to do must wait for its next member."""
 
     def __init__(self, group_id: str, world: World) -> None:
         """Create an empty group without records."""
