@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 import pytest
 
 from moldau.client import Producer
+from moldau.console import history
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.guarded import GUARDED, allow
@@ -64,7 +65,8 @@ class Shown:
 @pytest.fixture(scope="module")
 def shown(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Shown]:
     chromium()
-    with asyncio.Runner() as runner:
+    with pytest.MonkeyPatch.context() as patch, asyncio.Runner() as runner:
+        patch.setattr(history, "EVERY_MS", 0)  # lines of lag come with the second round
         at = Shown(runner)
         life = _life(at, tmp_path_factory.mktemp("lines"))
         runner.run(anext(life))
@@ -187,6 +189,7 @@ def test_offsets_are_changed_after_a_preview(shown: Shown) -> None:
     async def run() -> None:
         async with shown.screen.page() as page:
             await page.goto("/groups/billing")
+            await page.locator("svg.chart polyline").first.wait_for(state="attached")
             await page.get_by_role("button", name="Preview").click()
             await page.get_by_text("reads 2 again").wait_for()
             await _shot(page, "plan")

@@ -11,12 +11,12 @@ import pytest
 
 from moldau.client import Admin, NewTopic
 from moldau.client.admin import survey
-from moldau.console import refresher
+from moldau.console import history, refresher
 from moldau.console.connection import Connection
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
-from tests.console.shown import browser
+from tests.console.shown import browser, use
 
 pytestmark = pytest.mark.real
 
@@ -133,5 +133,23 @@ def test_groups_that_may_not_be_listed_leave_the_topics(monkeypatch: pytest.Monk
             assert (await client.get("/topics")).status_code == 200
             page = await client.get("/groups")
             assert (page.status_code, "CLUSTER_AUTHORIZATION_FAILED" in page.text) == (502, True)
+
+    asyncio.run(run())
+
+
+def test_the_lag_of_a_group_is_drawn_over_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def run() -> None:
+        monkeypatch.setattr(refresher, "EVERY_S", 0.01)
+        monkeypatch.setattr(history, "EVERY_MS", 0)
+        async with EmbeddedBroker() as broker, browser(broker.bootstrap_servers) as client:
+            await use(broker.bootstrap_servers)
+
+            async def is_drawn() -> bool:
+                part = (await client.get("/groups/billing/lag")).text
+                assert "<html" not in part
+                return "<polyline" in part and "3 then, 3 now, 3 at most" in part
+
+            await until(is_drawn)
+            assert "<polyline" in (await client.get("/groups/billing")).text
 
     asyncio.run(run())

@@ -44,6 +44,10 @@ def test_a_transaction_is_aborted_after_its_name_was_typed() -> None:
         async with EmbeddedBroker(settings=UNVERIFIED) as broker:
             await leave_open(broker.bootstrap_servers, "orders")
             async with browser(broker.bootstrap_servers) as client:
+                known = {"name": "orders", "partition": "0", "from": "0"}
+                refused = await client.post(HUNG, data=known)
+                assert (refused.status_code, "does not hang" in refused.text) == (400, True)
+
                 path = f"/transactions/abort/{SLOW}"
                 wrong = await client.post(path, data={"name": "other"})
                 assert (wrong.status_code, "to abort its transaction" in wrong.text) == (400, True)
@@ -58,17 +62,5 @@ def test_a_transaction_is_aborted_after_its_name_was_typed() -> None:
                 done = await client.post(HUNG, data=hung)
                 assert done.status_code == 200
                 assert "Nothing blocks them in orders" in done.text
-
-    asyncio.run(run())
-
-
-def test_a_transaction_that_its_coordinator_may_end_is_not_ended_here() -> None:
-    async def run() -> None:
-        async with EmbeddedBroker(settings=UNVERIFIED) as broker:
-            await leave_open(broker.bootstrap_servers, "orders")
-            async with browser(broker.bootstrap_servers) as client:
-                form = {"name": "orders", "partition": "0", "from": "0"}
-                refused = await client.post(HUNG, data=form)
-                assert (refused.status_code, "does not hang" in refused.text) == (400, True)
 
     asyncio.run(run())
