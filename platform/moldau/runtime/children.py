@@ -20,8 +20,10 @@ import sys
 import threading
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import BinaryIO, Final, Generic, TypeVar
+
+from moldau.runtime.threads import Queue, here
 
 T = TypeVar("T")
 
@@ -113,7 +115,7 @@ class Mailbox(Generic[T]):
     """A queue from other threads to one thread."""
 
     def __init__(self) -> None:
-        self._queue: SimpleQueue[T] = SimpleQueue()
+        self._queue: Queue[T] = here().queue()
 
     def put(self, item: T) -> None:
         """Add an item; any thread may call this."""
@@ -206,9 +208,7 @@ def end_at_once(code: int) -> None:
 
 def start_thread(run: Callable[[], None], name: str) -> threading.Thread:
     """Run `run` on a daemon thread, which does not keep the process from ending."""
-    thread = threading.Thread(target=run, name=name, daemon=True)
-    thread.start()
-    return thread
+    return here().start(run, name)
 
 
 def process_environment() -> dict[str, str]:

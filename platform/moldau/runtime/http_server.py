@@ -37,12 +37,18 @@ class HttpServer:
         self._runtime = runtime
         self._what = what
         self._advice = advice
+        self._address: tuple[str, int] | None = None
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
 
     def bind(self, host: str, port: int) -> tuple[str, int]:
-        """Bind the socket and return its address. For port 0 the system chooses the port."""
+        """Bind the socket and return its address. For port 0 the system chooses the port. In a
+        simulation the port is taken by `start`, and is not 0."""
+        self._address = host, port
+        if not self._runtime.network.has_sockets:
+            assert port, "choose a port"
+            return self._address
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         listening = socket.socket(family, socket.SOCK_STREAM)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
@@ -64,16 +70,17 @@ class HttpServer:
     ) -> None:
         """Start to serve an ASGI application; with TLS if `context` returns a context for each
         handshake. On return requests are answered."""
-        assert self._socket is not None, "bind first"
+        assert self._address is not None, "bind first"
+        host, port = self._address
         config = uvicorn.Config(
-            application, log_config=None, access_log=False, lifespan="off", ws="none",
+            application, host, port, log_config=None, access_log=False, lifespan="off", ws="none",
             timeout_graceful_shutdown=2,
         )  # fmt: skip
         config.load()
         if context is not None:
             config.ssl = following(context)
         self._server = _Server(config)
-        serving = self._server.serve(sockets=[self._socket])
+        serving = self._server.serve(None if self._socket is None else [self._socket])
         self._task = self._runtime.spawn(serving, name="http")
         async with asyncio.timeout(START_S):
             await self._server.answers.wait()

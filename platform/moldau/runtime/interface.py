@@ -96,6 +96,9 @@ class Network(ABC):
     the end.
     """
 
+    has_sockets = True
+    """Whether its addresses are those of the machine's sockets; not in a simulation."""
+
     @abstractmethod
     async def listen(
         self,

@@ -22,6 +22,19 @@ LOGGERS: Final = ("moldau.client", "asyncio")
 _PATIENCE_S: Final = 1.0
 
 
+class LogsHere:
+    """Passes nothing on: each thread handles its own records."""
+
+    def drain(self) -> None:
+        """Do nothing: all is handled."""
+
+    def stop(self) -> None:
+        """Do nothing."""
+
+    def forget(self) -> None:
+        """Do nothing."""
+
+
 class LogThread(logging.Filter):
     """Passes on the records of one thread; started by the first record."""
 

@@ -24,19 +24,17 @@ import asyncio
 import atexit
 import contextlib
 import threading
-import time
 from collections.abc import Callable, Coroutine, Iterable
 from concurrent.futures import Future
 from functools import partial
-from queue import Empty, SimpleQueue
+from queue import Empty
 from typing import Any, Final, Generic, Protocol, TypeVar
 from weakref import finalize, ref
 
 from moldau.errors import MoldauError
 from moldau.runtime.forks import hear_of_forks
-from moldau.runtime.interface import Runtime
-from moldau.runtime.log_thread import LogThread
-from moldau.runtime.threaded import ThreadedRuntime
+from moldau.runtime.log_thread import LogsHere, LogThread
+from moldau.runtime.threads import REAL, Queue, ThreadLock, here
 
 T = TypeVar("T")
 
@@ -129,7 +127,7 @@ class Errand(Generic[T]):
             )
 
 
-Inbox = SimpleQueue["Errand[Any] | None"]
+Inbox = Queue["Errand[Any] | None"]
 
 
 class Errands:
@@ -178,11 +176,11 @@ class Deadline:
 
     def __init__(self, timeout_s: float | None) -> None:
         """`timeout_s` None means no limit."""
-        self._at = None if timeout_s is None else time.monotonic() + timeout_s
+        self._at = None if timeout_s is None else here().monotonic() + timeout_s
 
     def left_s(self) -> float | None:
         """Return the remaining seconds; None without a limit."""
-        return None if self._at is None else max(0.0, self._at - time.monotonic())
+        return None if self._at is None else max(0.0, self._at - here().monotonic())
 
 
 class Waiter:
@@ -191,33 +189,33 @@ class Waiter:
     __slots__ = ("_gate",)
 
     def __init__(self) -> None:
-        self._gate = threading.Lock()
-        self._gate.acquire()
+        self._gate: Queue[None] = here().queue()
 
     def wait(self, timeout_s: float | None, is_alive: Callable[[], bool]) -> bool:
         """Wait; return whether it was woken within `timeout_s`, and before `is_alive` was false."""
         deadline = Deadline(timeout_s)
         while True:
             left_s = deadline.left_s()
-            if self._gate.acquire(timeout=_GLANCE_S if left_s is None else min(left_s, _GLANCE_S)):
+            with contextlib.suppress(Empty):
+                self._gate.get(timeout=_GLANCE_S if left_s is None else min(left_s, _GLANCE_S))
                 return True
             if (left_s is not None and left_s <= _GLANCE_S) or not is_alive():
                 return False
 
     def wake(self) -> None:
         """Wake the thread; any thread may call this, once."""
-        self._gate.release()
+        self._gate.put(None)
 
 
 class LoopThread:
     """The loop's thread; created by `enter`."""
 
     def __init__(self) -> None:
-        self._threaded = ThreadedRuntime("moldau-clients")
-        self._threaded.start()
-        self.runtime, self.loop, self._thread = self._threaded.run(_where)
-        self._ident = self._thread.ident
-        self.log = LogThread(self._ident)
+        threads = here()
+        self._process = threads.once(_Process)
+        self._host = threads.loop_host()
+        self.runtime, self.loop, self._ident = self._host.runtime, self._host.loop, self._host.ident
+        self.log = LogsHere() if threads.is_simulated else LogThread(self._ident)
         self._inboxes: set[Inbox] = set()
         self._is_stopped = False
 
@@ -253,7 +251,7 @@ class LoopThread:
 
     def soon(self, function: Callable[[], object]) -> bool:
         """Run a function on the loop. Return whether the loop still exists."""
-        if self._is_stopped or not self._thread.is_alive():
+        if self._is_stopped or not self._host.is_alive():
             return False
         try:
             self.loop.call_soon_threadsafe(function)
@@ -282,13 +280,13 @@ class LoopThread:
 
     def is_alive(self) -> bool:
         """Whether the thread runs. A callback that raises SystemExit ends it, like any loop."""
-        return self._thread.is_alive()
+        return self._host.is_alive()
 
     def check_may_wait(self) -> None:
         """Raise WrongThread on the loop's own thread, which would wait for itself. Also raise it if
         this thread has a lock that the loop waits for, as in a signal handler that interrupted a
         send."""
-        if any(map(_is_held_here, list(_PROCESS.shared_locks.values()))):
+        if any(map(_is_held_here, list(self._process.shared_locks.values()))):
             raise WrongThread(_INTERRUPTS_A_SEND)
         if self.is_here:
             raise WrongThread(
@@ -299,7 +297,7 @@ class LoopThread:
     def stop(self) -> None:
         """End the loop and its thread. Calls that still wait fail."""
         self._is_stopped = True
-        self._threaded.close()
+        self._host.close()
         self.log.stop()
         for inbox in tuple(self._inboxes):
             inbox.put(None)
@@ -314,7 +312,7 @@ class _Call(Generic[T]):
         self._thread = thread
         self.coroutine = coroutine
         self._errands = errands
-        self.inbox: Inbox = SimpleQueue()
+        self.inbox: Inbox = here().queue()
         self._task: asyncio.Task[T] | None = None
 
     def begin(self) -> None:
@@ -396,10 +394,6 @@ def _has_result(task: asyncio.Task[Any]) -> bool:
     return not task.cancelled() and task.exception() is None
 
 
-async def _where(runtime: Runtime) -> tuple[Runtime, asyncio.AbstractEventLoop, threading.Thread]:
-    return runtime, asyncio.get_running_loop(), threading.current_thread()
-
-
 class _ToldLater:
     """Stores an exception, to be raised later."""
 
@@ -429,13 +423,14 @@ class _Process:
     """The loop's thread of this process, if it has one, and its tenants."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = here().lock()
         self.thread: LoopThread | None = None
         self.tenants: dict[Tenant, None] = {}
-        self.shared_locks: dict[int, ref[threading.RLock]] = {}
+        self.shared_locks: dict[int, ref[ThreadLock]] = {}
         """The locks that the loop takes as well."""
         self.left_behind: list[LoopThread] = []
-        self.is_watched = False
+        self.is_watched = here().is_simulated
+        """Whether its end is registered; the end of a simulated node is not the interpreter's."""
         self.is_ending = False
         self.told_later = _ToldLater()
         hear_of_forks(self)
@@ -471,7 +466,7 @@ class _Process:
     def forked(self) -> None:
         """Reset the state in a child. The loop is not closed: it shares the parent's
         descriptors."""
-        self.lock = threading.Lock()
+        self.lock = here().lock()
         self.tenants = {}
         self.shared_locks = {}
         thread, self.thread = self.thread, None
@@ -487,31 +482,33 @@ def _each(tenants: Iterable[Tenant], what: Callable[[Tenant], None]) -> None:
             stack.callback(what, tenant)
 
 
-_PROCESS: Final = _Process()
+_PROCESS: Final = REAL.once(_Process)
 
 
 def enter(tenant: Tenant) -> LoopThread:
     """Register a tenant and return the loop's thread, which runs until the tenant leaves."""
-    with _PROCESS.lock:
-        _PROCESS.watch()
-        if _PROCESS.thread is None:
-            _PROCESS.thread = LoopThread()
-        _PROCESS.tenants[tenant] = None
-        return _PROCESS.thread
+    process = here().once(_Process)
+    with process.lock:
+        process.watch()
+        if process.thread is None:
+            process.thread = LoopThread()
+        process.tenants[tenant] = None
+        return process.thread
 
 
 def leave(tenant: Tenant) -> None:
     """Remove a tenant; a second call does nothing."""
-    current = _PROCESS.thread
+    process = here().once(_Process)
+    current = process.thread
     if current is not None:
         current.log.drain()
     thread = None
-    with _PROCESS.lock:
-        was_in = tenant in _PROCESS.tenants
-        _PROCESS.tenants.pop(tenant, None)
+    with process.lock:
+        was_in = tenant in process.tenants
+        process.tenants.pop(tenant, None)
         # Soon there will be no executors to stop it with; it ends with the process.
-        if was_in and not _PROCESS.tenants and not _PROCESS.is_ending:
-            thread, _PROCESS.thread = _PROCESS.thread, None
+        if was_in and not process.tenants and not process.is_ending:
+            thread, process.thread = process.thread, None
     if thread is not None:
         thread.stop()
 
@@ -524,7 +521,7 @@ def _forsake(tenant: WeakTenant) -> None:
 
 def check_may_wait() -> None:
     """Raise WrongThread if this thread may not wait for the loop, as on the loop's own thread."""
-    thread = _PROCESS.thread
+    thread = here().once(_Process).thread
     if thread is not None:
         thread.check_may_wait()
 
@@ -534,27 +531,28 @@ def this_thread() -> object:
     return threading.current_thread()
 
 
-def new_lock() -> threading.RLock:
+def new_lock() -> ThreadLock:
     """Return a lock that its holder may take again."""
-    return threading.RLock()
+    return here().lock()
 
 
-def new_shared_lock() -> threading.RLock:
+def new_shared_lock() -> ThreadLock:
     """Return a lock that the loop takes as well: its holder may not wait for the loop."""
-    lock = threading.RLock()
+    threads = here()
+    lock, locks = threads.lock(), threads.once(_Process).shared_locks
     key = id(lock)
-    _PROCESS.shared_locks[key] = ref(lock)
-    finalize(lock, _PROCESS.shared_locks.pop, key, None).atexit = False
+    locks[key] = ref(lock)
+    finalize(lock, locks.pop, key, None).atexit = False
     return lock
 
 
-def _is_held_here(known: ref[threading.RLock]) -> bool:
+def _is_held_here(known: ref[ThreadLock]) -> bool:
     """Whether the current thread holds the lock."""
     lock = known()
     if lock is None:
         return False
     try:
-        threading.Condition(lock).notify(0)
+        threading.Condition(lock).notify(0)  # type: ignore[arg-type]
     except RuntimeError:  # it is not held here
         return False
     return True

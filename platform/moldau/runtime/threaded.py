@@ -84,3 +84,25 @@ class ThreadedRuntime:
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+
+class LoopInThread:
+    """A loop in a thread, started, with what its users ask for (`moldau.runtime.threads`)."""
+
+    def __init__(self, node: str) -> None:
+        self._threaded = ThreadedRuntime(node)
+        self._threaded.start()
+        self.runtime, self.loop, self._thread = self._threaded.run(_where)
+        self.ident = self._thread.ident
+
+    def is_alive(self) -> bool:
+        """Whether the thread runs. A callback that raises SystemExit ends it, like any loop."""
+        return self._thread.is_alive()
+
+    def close(self) -> None:
+        """End the loop, its tasks and its thread."""
+        self._threaded.close()
+
+
+async def _where(runtime: Runtime) -> tuple[Runtime, asyncio.AbstractEventLoop, threading.Thread]:
+    return runtime, asyncio.get_running_loop(), threading.current_thread()

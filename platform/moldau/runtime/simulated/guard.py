@@ -42,8 +42,9 @@ _PROCESS = "a simulated node is one process; start another node"
 _SIGNAL = "stop the node through its `Node`"
 _SLEEP = "await `asyncio.sleep`"
 _OWN = "moldau.runtime"
-_LIBRARIES = frozenset({"httpcore2"})
-"""Libraries that read the clock without using it: httpcore does, if no idle time is limited."""
+_LIBRARIES = frozenset({"httpcore", "httpcore2", "httpx", "uvicorn"})
+"""Libraries that read the clock without using it: httpcore does, if no idle time is limited, and
+uvicorn for the Date header."""
 
 _Row = tuple[Any, str, str]
 

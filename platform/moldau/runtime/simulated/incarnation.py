@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from moldau.runtime.simulated.blocking import Work
     from moldau.runtime.simulated.clock import NodeClock
     from moldau.runtime.simulated.disk import SimulatedDisk
+    from moldau.runtime.simulated.threads import SimulatedThreads
     from moldau.runtime.simulated.turn import Turn
 
 
@@ -52,6 +53,7 @@ class Incarnation:
         "number",
         "tasks",
         "thread_context",
+        "threads",
         "trace_number",
         "works",
     )
@@ -67,6 +69,7 @@ class Incarnation:
         self.tasks: list[asyncio.Task[Any]] = []
         self.works: list[Work] = []
         """Blocking work that has not run yet."""
+        self.threads: SimulatedThreads | None = None
         self.thread_context = Context()
         """The context variables of the node's threads: only the incarnation, and nothing else."""
         self.thread_context.run(CURRENT.set, self)

@@ -20,6 +20,7 @@ from contextvars import Context, copy_context
 from heapq import heapify, heappop, heappush
 from itertools import count
 from math import ceil
+from threading import get_ident
 from typing import TYPE_CHECKING, Any, TypeVar, TypeVarTuple
 
 from moldau.runtime.simulated.blocking import BlockingWork
@@ -95,6 +96,8 @@ class SimulatedLoop(RefusingLoop):
         events_max: int = EVENTS_MAX,
     ) -> None:
         self.now_ns = 0
+        self.ident = get_ident()
+        """The thread that drives it."""
         self.life: Incarnation | None = None
         """The incarnation whose turn runs now."""
         self.events = 0
@@ -347,6 +350,7 @@ class SimulatedLoop(RefusingLoop):
         Raise Deadlock if nothing is left to do and `until_ns` was not given.
         """
         self._check_can_run()
+        self.ident = get_ident()
         self._stopping = False
         self.running = True
         asyncio.events._set_running_loop(self)

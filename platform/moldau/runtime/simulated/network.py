@@ -24,6 +24,8 @@ P = TypeVar("P", bound=asyncio.BaseProtocol)
 class SimulatedNetwork(Network):
     """The sockets of one incarnation of a node."""
 
+    has_sockets = False
+
     def __init__(self, sockets: Sockets, host: Host, incarnation: Incarnation) -> None:
         self._sockets = sockets
         self._host = host

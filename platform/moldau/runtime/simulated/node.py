@@ -23,6 +23,7 @@ from moldau.runtime.simulated.log import new_log
 from moldau.runtime.simulated.node_runtime import SimulatedRuntime
 from moldau.runtime.simulated.pipe import world_context
 from moldau.runtime.simulated.reaper import reap
+from moldau.runtime.simulated.threads import SimulatedThreads
 
 if TYPE_CHECKING:
     from moldau.runtime.simulated.simulation import Simulation
@@ -99,6 +100,8 @@ class Node:
         self.incarnation = incarnation
         self._pace = Pace(self._world.loop, incarnation)
         self.runtime = runtime = SimulatedRuntime(self._world, self, incarnation)
+        random = self._world.random(f"threads/{self.name}/{self.starts}")
+        incarnation.threads = SimulatedThreads(runtime, self._world.loop, incarnation, random)
         self._note("start", self.starts)
         context = copy_context()
         context.run(CURRENT.set, incarnation)

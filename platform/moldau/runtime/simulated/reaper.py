@@ -32,6 +32,8 @@ def reap(loop: SimulatedLoop, incarnation: Incarnation) -> list[str]:
 
 
 def _clear_away(loop: SimulatedLoop, incarnation: Incarnation) -> list[str]:
+    if incarnation.threads is not None:
+        incarnation.threads.end()
     gate = incarnation.gate
     held = gate.take() if isinstance(gate, Pace) else []
     pending = [turn for turn in held + loop.take_ready(incarnation) if turn.is_machinery]

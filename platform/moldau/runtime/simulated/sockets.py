@@ -147,10 +147,10 @@ class Sockets:
             raise OSError(99, f"cannot assign requested address: {name}")
         return machine.address
 
-    async def getaddrinfo(self, host: str | None, port: Any) -> list[Any]:
+    async def getaddrinfo(self, host: str | bytes | None, port: Any) -> list[Any]:
         """Look a name up, as `loop.getaddrinfo` does; TCP over IPv4 only."""
         source, _ = await self._caller()
-        name = LOOPBACK if host is None else host
+        name = LOOPBACK if host is None else host.decode() if isinstance(host, bytes) else host
         target = self.resolve(source, name)
         address = LOOPBACK if name in ("localhost", LOOPBACK) else target.address
         return [(socket.AF_INET, socket.SOCK_STREAM, 6, "", (address, int(port or 0)))]
