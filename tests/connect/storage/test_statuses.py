@@ -67,6 +67,10 @@ def test_another_workers_later_status_is_not_replaced() -> None:
     assert not is_stale(Status(State.RUNNING, "old:1", 6), None)
 
 
+def _apply(statuses: StatusStore, key: bytes, value: bytes | None) -> None:
+    statuses.apply(key, value)
+
+
 @pytest.mark.parametrize("first", [State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED])
 def test_what_begins_to_run_in_a_group_that_begins_again_has_a_status(first: State) -> None:
     """The group was gone, so its generations begin again at 1; the statuses have stayed."""
@@ -75,7 +79,7 @@ def test_what_begins_to_run_in_a_group_that_begins_again_has_a_status(first: Sta
     statuses = StatusStore(log)
 
     async def run() -> None:
-        await log.start(statuses.image.apply)
+        await log.start(lambda key, value: _apply(statuses, key, value))
         statuses.image.apply(b"status-task-a-0", RUNNING)
         await statuses.put({task: Status(State.RESTARTING, "new:1", 1)})
         assert statuses.image.tasks[task].generation == 3, "of a run that is no more"
@@ -110,3 +114,26 @@ def test_a_tombstone_resets_an_offset_and_foreign_keys_are_passed_over() -> None
     image.apply(b'["a",{"f":1}]', None)
 
     assert image.all("a") == []
+
+
+def test_a_status_that_an_earlier_owner_replaced_is_returned_to_be_written_again() -> None:
+    """1. The worker "old" cannot be reached, and "new" runs its task. 2. "old" learns of its loss
+    in a later generation and sets the task to UNASSIGNED."""
+    task = TaskId("a", 0)
+    statuses = StatusStore(MemoryLog())
+    replaced: list[object] = []
+
+    async def run() -> None:
+        await statuses.log.start(lambda key, value: replaced.append(statuses.apply(key, value)))
+        await statuses.put({task: Status(State.RUNNING, "new:1", 4)})
+        await statuses.log.append(
+            [(b"status-task-a-0", Status(State.UNASSIGNED, "old:1", 5).dump())]
+        )
+        await statuses.put({task: Status(State.UNASSIGNED, "new:1", 6)})
+        await statuses.log.append(
+            [(b"status-task-a-0", Status(State.UNASSIGNED, "old:1", 7).dump())]
+        )
+
+    asyncio.run(run())
+
+    assert replaced == [None, (task, Status(State.RUNNING, "new:1", 4)), None, None]

@@ -23,11 +23,12 @@ from moldau.connect.herder.fencing import Claim, Fencing
 from moldau.connect.herder.membership import Membership
 from moldau.connect.herder.plan import Assignment, ConnectorRun, Kind, Step
 from moldau.connect.herder.signing import KEY_BYTES, is_outdated
+from moldau.connect.herder.status_writer import StatusWriter
 from moldau.connect.installed.plugins import connector_class, resolved
 from moldau.connect.installed.secrets import secret_values
 from moldau.connect.storage.configs import DEFAULT_ALGORITHM, RestartRequest, SessionKey
 from moldau.connect.storage.keys import TargetState, TaskId
-from moldau.connect.storage.statuses import State, Status
+from moldau.connect.storage.statuses import State
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.diagnosis import trace_of, without
 from moldau.connect.task.membership import StopFor
@@ -47,7 +48,6 @@ What = str | TaskId
 SendTasks = Callable[[str, SessionKey, str, list[dict[str, str]]], Coroutine[Any, Any, None]]
 
 RETRY_S: Final = 1.0
-STATUS_RETRY_S: Final = 1.0
 STOP_S: Final = 1.0
 REMOVAL_S: Final = 30.0
 """How long a deleted connector may try to remove its external resources."""
@@ -84,13 +84,14 @@ class Herder:
         self._outdated: dict[str, int] = {}
         """The time when values of a connector's config have to be read again."""
         self._restarts: set[What] = set()
-        self._owed: asyncio.Queue[tuple[What, Status | None]] = asyncio.Queue()
         self.send_tasks: SendTasks = _nobody
         self._wake = asyncio.Event()
         self._reconciled = asyncio.Event()
         self._tasks: list[asyncio.Task[None]] = []
         self._publishing: dict[str, asyncio.Task[None]] = {}
-        self._versions: dict[str, str | None] = {}
+        self._told = StatusWriter(
+            runtime, self.statuses, membership, self.log, worker_id, self._running.__contains__
+        )
         self.removals = Removals(self)
         self.fencing = Fencing(self)
         self.claim = Claim(runtime.clock, settings, membership, self.configs.log)
@@ -105,14 +106,14 @@ class Herder:
         """Read the stores, join the group, then start to reconcile."""
         self._preparing = self.runtime.spawn(self.worker.start(), name="herder prepare tasks")
         self.stage = "reading the internal topics"
-        await self.statuses.log.start(self.statuses.image.apply)
+        await self.statuses.log.start(self._told.apply)
         await self.offsets.log.start(self.offsets.image.apply)
         await self.configs.log.start(self._on_config)
         self.has_read = True
         self.configs.image.restarts.clear()  # old requests in the log
         self._apply_levels()
         self.stage = "joining the group of workers"
-        self._spawn(self._write_statuses(), "statuses")
+        self._told.start()
         await self.membership.start()
         self.stage = "importing what tasks need"
         await self._preparing
@@ -129,23 +130,18 @@ class Herder:
         self.stage = "stopping"
         if self._preparing is not None:
             self._preparing.cancel()
-        reconciling = self._tasks[1:]
-        for each in [*reconciling, *self._publishing.values()]:
+        for each in [*self._tasks, *self._publishing.values()]:
             each.cancel()
-        if reconciling:
-            await asyncio.wait(reconciling)
+        if self._tasks:
+            await asyncio.wait(self._tasks)
         running = list(self._running)
         await self.worker.aclose()
         self._running.clear()
         self._reconciled.set()
         await self.removals.aclose()
         for what in running:
-            self._owe(what, State.UNASSIGNED)
-        if self._tasks:
-            with suppress(TimeoutError):
-                await asyncio.wait_for(self._owed.join(), 5.0)
-            self._tasks[0].cancel()
-            await asyncio.wait(self._tasks[:1])
+            self._told.owe(what, State.UNASSIGNED)
+        await self._told.aclose()
         await self.membership.aclose()
         for store in (self.configs, self.offsets, self.statuses):
             await store.log.aclose()
@@ -303,7 +299,7 @@ class Herder:
         if what in self._running:
             self._restarts.add(what)
             self.histories.setdefault(what, RestartHistory()).on_manual()
-            self._owe(what, State.RESTARTING)
+            self._told.owe(what, State.RESTARTING)
 
     def _take_due_restarts(self) -> None:
         now_ms = self.now_ms()
@@ -360,9 +356,9 @@ class Herder:
             not isinstance(what, TaskId) or what in self.configs.image.tasks(name)
         )
         if is_known:
-            self._owe(what, State.UNASSIGNED)
+            self._told.owe(what, State.UNASSIGNED)
         else:
-            self._owed.put_nowait((what, None))
+            self._told.delete(what)
 
     def _forget_deleted(self) -> None:
         """As the leader, delete statuses of what no longer exists, left by workers that died."""
@@ -371,10 +367,10 @@ class Herder:
         image = self.configs.image
         for name in list(self.statuses.image.connectors):
             if image.get(name) is None and name not in self._running:
-                self._owed.put_nowait((name, None))
+                self._told.delete(name)
         for task in list(self.statuses.image.tasks):
             if task not in image.tasks(task.connector) and task not in self._running:
-                self._owed.put_nowait((task, None))
+                self._told.delete(task)
 
     async def _begin(self, step: Step) -> None:
         what, run = step.what, step.run
@@ -394,7 +390,7 @@ class Herder:
                 known = self.statuses.image.tasks.get(what)
                 if known is None or known.state is State.UNASSIGNED:
                     # It is seen while its start does not return. A failed one keeps its trace.
-                    self._owe(what, State.UNASSIGNED)
+                    self._told.owe(what, State.UNASSIGNED)
                 spec = self.worker.spec(what, run, is_paused=is_paused)
                 await self.worker.start_task(spec)
         else:
@@ -416,12 +412,12 @@ class Herder:
         if run.target is not TargetState.STARTED:
             if run.target is TargetState.STOPPED:
                 await self.worker.stop_connector(name)
-            self._owe(name, State[run.target.value])
+            self._told.owe(name, State[run.target.value])
             return
         try:
             if not self.worker.has_connector(name):
-                self._versions[name] = await self.worker.start_connector(name, run.config)
-            self._owe(name, State.RUNNING)
+                self._told.versions[name] = await self.worker.start_connector(name, run.config)
+            self._told.owe(name, State.RUNNING)
             self.histories.setdefault(name, RestartHistory()).last_error = None
             await self._publish(name)
         except Exception as error:
@@ -485,7 +481,7 @@ class Herder:
             self._on_failure(task, hidden)
             return
         self._failed.discard(task)
-        self._owe(task, state)
+        self._told.owe(task, state)
 
     def on_task_stays_failed(self, task: TaskId, trace: str | None, *, is_fenced: bool) -> None:
         """Set the task to FAILED until its config changes or a user restarts it.
@@ -499,14 +495,14 @@ class Herder:
             self._fenced[task] = self.membership.generation
         else:
             self.histories.setdefault(task, RestartHistory()).on_manual()
-        self._owe(task, State.FAILED, without(trace or "", self._secrets(task.connector)))
+        self._told.owe(task, State.FAILED, without(trace or "", self._secrets(task.connector)))
 
     def _on_failure(self, what: What, trace: str) -> None:
         name = what.connector if isinstance(what, TaskId) else what
         entry = self.configs.image.get(name)
         config = {} if entry is None or entry.config is None else entry.config
         self._failed.add(what)
-        self._owe(what, State.FAILED, trace)
+        self._told.owe(what, State.FAILED, trace)
         history = self.histories.setdefault(what, RestartHistory())
         history.last_error = trace.split("\n", 1)[0]
         policy = restart_policy(self.settings, config)
@@ -518,9 +514,7 @@ class Herder:
 
     def on_topics(self, task: TaskId, topics: list[str]) -> None:
         if self.settings.get("topic.tracking.enable", "true").lower() != "false":
-            now_ms = self.runtime.clock.wall_ms()
-            adding = self.statuses.add_topics(task, topics, now_ms)
-            self.runtime.spawn(adding, name=f"topics of {task}")
+            self._told.add_topics(task, topics)
 
     async def read_offsets(
         self, connector: str, partitions: list[dict[str, Any]]
@@ -544,33 +538,6 @@ class Herder:
                 await self.offsets.write(task.connector, pairs)
                 return True
         raise ConnectError("a task asked an unknown question", question=message["what"])
-
-    # Statuses
-
-    def _owe(self, what: What, state: State, trace: str | None = None) -> None:
-        name = what.connector if isinstance(what, TaskId) else what
-        version = self._versions.get(name)
-        status = Status(state, self.worker_id, self.membership.generation, trace, version)
-        self._owed.put_nowait((what, status))
-
-    async def _write_statuses(self) -> None:
-        while True:
-            batch = [await self._owed.get()]
-            while not self._owed.empty():
-                batch.append(self._owed.get_nowait())
-            while True:
-                try:
-                    await self.statuses.put(dict(batch))
-                    break
-                except (MoldauError, OSError, TimeoutError) as error:
-                    self.log.warn("statuses cannot be written, trying on", error=str(error))
-                    await asyncio.sleep(STATUS_RETRY_S)
-            for _ in batch:
-                self._owed.task_done()
-
-    async def settle_statuses(self) -> None:
-        """Wait until all statuses so far are written."""
-        await self._owed.join()
 
     async def request_restarts(self, request: RestartRequest) -> None:
         """Write a restart request for a connector and its tasks on all workers."""

@@ -2,8 +2,10 @@
 
 A status has the worker and the generation of its group in which it was written. A worker that lost
 a task may still write UNASSIGNED while the new owner writes RUNNING: `is_stale` shows which of the
-two is older. Generations begin again at 1 when the group was gone, as after minutes without a
-worker, while the statuses stay: so what begins to run is never stale.
+two is older, and `is_taken_back` that the older one came last, as of a worker that could not be
+reached and learns of its loss in a later generation. Generations begin again at 1 when the group
+was gone, as after minutes without a worker, while the statuses stay: so what begins to run is never
+stale.
 """
 
 from __future__ import annotations
@@ -59,22 +61,31 @@ class StatusImage:
         self.topics: dict[str, set[str]] = {}
         """The topics that each connector has used."""
 
-    def apply(self, key: bytes, value: bytes | None) -> None:
-        """Apply one record. An unknown or malformed record changes nothing."""
+    def apply(self, key: bytes, value: bytes | None) -> str | TaskId | None:
+        """Apply one record. Return the connector or task whose status it is, if there is one. An
+        unknown or malformed record changes nothing."""
         text = key.decode("utf-8", "replace")
         if text.startswith("status-topic-"):
             self._on_topic(text.removeprefix("status-topic-"), is_used=value is not None)
-            return
+            return None
         status = None if value is None else _status(parse(value))
         if value is not None and status is None:
-            return
+            return None
         if text.startswith("status-connector-"):
             name = text.removeprefix("status-connector-")
             _put(self.connectors, name, status)
-        elif text.startswith("status-task-"):
+            return name
+        if text.startswith("status-task-"):
             name, _, number = text.removeprefix("status-task-").rpartition("-")
             if name and number.isdecimal():
-                _put(self.tasks, TaskId(name, int(number)), status)
+                task = TaskId(name, int(number))
+                _put(self.tasks, task, status)
+                return task
+        return None
+
+    def of(self, what: str | TaskId) -> Status | None:
+        """Return the status of a connector or task, if there is one."""
+        return self.tasks.get(what) if isinstance(what, TaskId) else self.connectors.get(what)
 
     def tasks_of(self, connector: str) -> dict[TaskId, Status]:
         """Return the statuses of a connector's tasks, ordered by task number."""
@@ -99,6 +110,17 @@ def is_stale(new: Status, known: Status | None, *, is_first: bool = False) -> bo
     if known is None or new.state in _BEGINS or (is_first and new.state is State.FAILED):
         return False
     return new.worker_id != known.worker_id and new.generation < known.generation
+
+
+def is_taken_back(mine: Status, known: Status | None) -> bool:
+    """Whether another worker, which had the same work before, has ended it after `mine` was
+    written."""
+    return (
+        known is not None
+        and known.state is State.UNASSIGNED
+        and known.worker_id != mine.worker_id
+        and mine.state is not State.UNASSIGNED
+    )
 
 
 def _put(statuses: dict[Json, Status], key: object, status: Status | None) -> None:

@@ -20,7 +20,7 @@ from moldau.connect.storage.keys import (
 )
 from moldau.connect.storage.log import Entry, KeyedLog
 from moldau.connect.storage.offsets import Offset, OffsetImage, Partition
-from moldau.connect.storage.statuses import State, Status, StatusImage, is_stale
+from moldau.connect.storage.statuses import State, Status, StatusImage, is_stale, is_taken_back
 
 
 class ConfigStore:
@@ -90,24 +90,34 @@ class StatusStore:
     def __init__(self, log: KeyedLog) -> None:
         self.log = log
         self.image = StatusImage()
-        self._told: set[str | TaskId] = set()
-        """What runs here and has a status of this run."""
+        self._told: dict[str | TaskId, Status] = {}
+        """The last status of what runs here."""
+
+    def apply(self, key: bytes, value: bytes | None) -> tuple[str | TaskId, Status] | None:
+        """Apply a record of the log. Return the status of what runs here, to be written again, if
+        an earlier owner has just replaced it."""
+        what = self.image.apply(key, value)
+        mine = None if what is None else self._told.get(what)
+        if what is None or mine is None or not is_taken_back(mine, self.image.of(what)):
+            return None
+        return what, mine
 
     async def put(self, statuses: Mapping[str | TaskId, Status | None]) -> None:
         """Write statuses; None deletes one. A late one does not overwrite that of a new owner."""
         entries: list[Entry] = []
         for what, status in statuses.items():
+            known = self.image.of(what)
             if isinstance(what, TaskId):
-                key, known = task_status_key(what), self.image.tasks.get(what)
+                key = task_status_key(what)
             else:
-                key, known = connector_status_key(what), self.image.connectors.get(what)
+                key = connector_status_key(what)
             if status is None:
                 entries.append((key, None))
             elif not is_stale(status, known, is_first=what not in self._told):
                 entries.append((key, status.dump()))
-                self._told.add(what)
+                self._told[what] = status
             if status is None or status.state is State.UNASSIGNED:
-                self._told.discard(what)
+                self._told.pop(what, None)
         if entries:
             await self.log.append(entries)
 

@@ -16,6 +16,7 @@ from moldau.connect.task.runner import TaskRunner
 from moldau.logging import Loggers
 from moldau.logging.stdlib import StandardLines
 from moldau.runtime.children import Mailbox, ParentPipe, start_thread
+from moldau.runtime.interface import Clock
 from moldau.runtime.real import RealClock
 
 _CONNECTORS: Final = "moldau.connectors"
@@ -24,7 +25,7 @@ _RUN_BITS: Final = 32
 _COLLECT_AFTER: Final = 20_000
 
 
-def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
+def runner_for(spec: TaskSpec, link: Link, loggers: Loggers, clock: Clock) -> TaskRunner:
     """Return the runner for the kind of the task: sink, source, self-reading or self-writing."""
     from moldau.connect.installed.plugins import connector_class
     from moldau.connect.task.self_reading import SelfReadingRunner
@@ -44,13 +45,13 @@ def runner_for(spec: TaskSpec, link: Link, loggers: Loggers) -> TaskRunner:
     elif issubclass(task, SelfReadingSinkTask):
         runner = SelfReadingRunner
     log = loggers.get(f"moldau.connect.{spec.connector}").bind(task=spec.task)
-    return runner(spec, link, RealClock(), log)
+    return runner(spec, link, clock, log)
 
 
-def live(spec: TaskSpec, link: Link, loggers: Loggers) -> None:
+def live(spec: TaskSpec, link: Link, loggers: Loggers, clock: Clock) -> None:
     """Run the task until it is stopped or has failed, and report the end to the worker."""
     try:
-        runner = runner_for(spec, link, loggers)
+        runner = runner_for(spec, link, loggers, clock)
     except Exception as error:
         link.tell("state", state="FAILED", trace=trace_of(error))
         link.tell("stopped")
@@ -61,8 +62,9 @@ def live(spec: TaskSpec, link: Link, loggers: Loggers) -> None:
 class HostedTasks:
     """The tasks of this process, by the numbers of their runs (`moldau.connect.worker.hosts`)."""
 
-    def __init__(self, pipe: ParentPipe, loggers: Loggers) -> None:
+    def __init__(self, pipe: ParentPipe, loggers: Loggers, clock: Clock) -> None:
         self._pipe = pipe
+        self._clock = clock
         self._loggers = loggers
         self._links: dict[int, Link] = {}
         self._orders: Mailbox[tuple[int, Message]] = Mailbox()
@@ -99,7 +101,7 @@ class HostedTasks:
     def _run(self, number: int, spec: TaskSpec) -> None:
         link = self._links[number]
         try:
-            live(spec, link, self._loggers)
+            live(spec, link, self._loggers, self._clock)
         finally:
             del self._links[number]
             self._send(number, {"type": "ended"})
@@ -109,11 +111,12 @@ def live_in_process(pipe: ParentPipe) -> None:
     """Run the tasks of a process from start to end."""
     # Records come in batches of thousands: the default threshold of 700 objects collects too often.
     gc.set_threshold(_COLLECT_AFTER, 20, 20)
-    loggers = Loggers(RealClock(), sys.stderr.write)
+    clock = RealClock()
+    loggers = Loggers(clock, sys.stderr.write)
     root = logging.getLogger()
     root.handlers[:] = [StandardLines(loggers)]
     root.setLevel(logging.WARNING)
     logging.getLogger(_CONNECTORS).setLevel(logging.INFO)
-    tasks = HostedTasks(pipe, loggers)
+    tasks = HostedTasks(pipe, loggers, clock)
     pipe.listen(tasks.receive)
     tasks.serve()

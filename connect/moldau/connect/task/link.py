@@ -1,7 +1,8 @@
 """A task's connection to its worker, used from the task's thread and from threads of the connector.
 
-Invariant: an `ask` ends with the answer, with the error that the worker sends, or with ConnectError
-if the worker does not answer; commands that arrive meanwhile wait for `take`.
+Invariant: an `ask` ends with the answer, with the error that the worker sends, with ConnectError if
+the worker does not answer, or with `Stopping` if the worker stops the task meanwhile: it may answer
+only when the task has stopped. Commands that arrive during an `ask` wait for `take`.
 """
 
 from __future__ import annotations
@@ -16,6 +17,10 @@ from moldau.connect.task.messages import Message
 from moldau.runtime.children import Mailbox
 
 ANSWER_S = 60.0
+
+
+class Stopping(ConnectError):
+    """The worker stops the task, which waited for an answer."""
 
 
 class Link:
@@ -44,6 +49,8 @@ class Link:
             return
         if message["type"] == "stop":
             self.stop_for = StopFor(message["why"])
+            for waiting in list(self._answers.values()):
+                waiting.put(message)
         self._commands.put(message)
 
     def take(self, timeout_s: float | None) -> Message | None:
@@ -56,7 +63,7 @@ class Link:
 
     def ask(self, what: str, *, timeout_s: float = ANSWER_S, **facts: Any) -> Any:
         """Send a question and return the value of the answer. Raise ConnectError if it is an error,
-        and RetriableError if it does not arrive in time."""
+        RetriableError if it does not arrive in time, and Stopping if a stop comes first."""
         number = next(self._numbers)
         mailbox: Mailbox[Message] = Mailbox()
         self._answers[number] = mailbox
@@ -67,6 +74,8 @@ class Link:
             del self._answers[number]
         if answer is None:
             raise RetriableError("the worker did not answer in time", question=what)
+        if answer["type"] == "stop":
+            raise Stopping("the worker stops the task", question=what)
         if answer.get("error") is not None:
             raise ConnectError(str(answer["error"]), question=what)
         return answer.get("value")

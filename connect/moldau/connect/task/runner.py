@@ -14,7 +14,7 @@ from typing import Final
 from moldau.connect.errors import ConnectError, PermanentError
 from moldau.connect.storage.statuses import State
 from moldau.connect.task.diagnosis import trace_of
-from moldau.connect.task.link import Link
+from moldau.connect.task.link import Link, Stopping
 from moldau.connect.task.membership import Fenced
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.tolerance import told
@@ -57,6 +57,8 @@ class TaskRunner(ABC):
                 if not self.link.is_stopping:
                     self.work()
                 self.tell_metrics()
+        except Stopping:
+            pass  # in order: it waited for the worker, which stops it
         except Exception as error:
             failure = error
         self._end(failure)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
-from moldau.client import ConsumerRecord, OffsetAndMetadata, RebalanceListener, TopicPartition
+from moldau.client import ConsumerRecord, RebalanceListener, TopicPartition
 from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.sync import Consumer, Producer
@@ -40,6 +40,7 @@ from moldau.connect.task.missing_topics import missing_topics
 from moldau.connect.task.originals import Originals
 from moldau.connect.task.parts import Parts, make_parts
 from moldau.connect.task.pending import Pending
+from moldau.connect.task.progress import Progress
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import ErrorSettings, whole
 from moldau.connect.task.subscription import subscription_of
@@ -135,16 +136,7 @@ class SinkRunner(TaskRunner):
         self._look_ms = 0
         self.assigned: set[TopicPartition] = set()
         self._pending = Pending()
-        self._reached: dict[TopicPartition, int] = {}
-        """The offsets after the last polled records, which may not be put yet."""
-        self._done: dict[TopicPartition, int] = {}
-        """The offsets after the last records that were put."""
-        self._committed: dict[TopicPartition, int] = {}
-        self._notes: dict[TopicPartition, str] = {}
-        """The metadata that is committed with the offsets."""
-        self._began: dict[TopicPartition, int] = {}
-        self._expected: dict[TopicPartition, int] = {}
-        """The lowest offset that the next record can have, unless the log begins anew."""
+        self._progress = Progress()
         self._originals = Originals()
         self._again_ms = 0
         self._counts = {"read": 0, "send": 0, "put_batches": 0, "commits": 0, "commit_failures": 0}
@@ -321,8 +313,9 @@ class SinkRunner(TaskRunner):
         if part.topic not in self._topics:
             self._topics.add(part.topic)
             self.link.tell("topics", topics=[part.topic])
-        self._check_goes_on(where, offset)
-        self._began.setdefault(where, offset)
+        expected = self._progress.on_begin(where, offset)
+        if expected is not None:
+            self._on_log_began_anew(where, offset, expected)
         return True
 
     def _convert(
@@ -345,19 +338,15 @@ class SinkRunner(TaskRunner):
         """Note the position after these polled records."""
         where = TopicPartition(part.topic, part.partition)
         self._counts["read"] += count
-        self._reached[where] = self._expected[where] = part.next_offset
+        self._progress.on_reached(where, part.next_offset)
 
-    def _check_goes_on(self, where: TopicPartition, offset: int) -> None:
-        """Tell the task if an offset is lower than expected. Offsets only grow, unless this runner
-        seeks; else the consumer was reset, because the partition has another log."""
-        expected = self._expected.get(where, 0)
-        if offset < expected:
-            self.log.warn(
-                "the log begins anew", partition=str(where), offset=offset, expected=expected
-            )
-            if self._dead_letters is not None:
-                self._dead_letters.forget([where])
-            self._task.on_log_began_anew(where, offset, expected)
+    def _on_log_began_anew(self, where: TopicPartition, offset: int, expected: int) -> None:
+        """Tell the task that an offset is lower than expected. Offsets only grow, unless this
+        runner seeks; else the consumer was reset, because the partition has another log."""
+        self.log.warn("the log begins anew", partition=str(where), offset=offset, expected=expected)
+        if self._dead_letters is not None:
+            self._dead_letters.forget([where])
+        self._task.on_log_began_anew(where, offset, expected)
 
     def _put(self) -> None:
         """Put the pending records. After RetriableError they stay, and no others are read."""
@@ -386,8 +375,7 @@ class SinkRunner(TaskRunner):
             self._counts["put_batches"] += 1
             self._counts["send"] += left
         self._pending.clear()
-        self._done.update(self._reached)
-        self._reached = {}
+        self._progress.on_put()
         self._again_ms = 0
         self._release()
         if count:
@@ -406,13 +394,13 @@ class SinkRunner(TaskRunner):
             if written < len(part):
                 self._column_tries -= 1
                 if written:
-                    self._done[where] = found.offsets[written]
+                    self._progress.on_part(where, found.offsets[written])
                 for each in self._pending.take_columns():
                     self._convert(each, each.records()[written if each is part else 0 :])
                 count = len(self._pending.records)
                 task.put(self._pending.records)
                 return count
-            self._done[where] = part.next_offset
+            self._progress.on_part(where, part.next_offset)
             self._column_tries = COLUMN_TRIES
             del columns[0]
         return 0
@@ -476,9 +464,7 @@ class SinkRunner(TaskRunner):
     def _go_to(self, where: TopicPartition, offset: int) -> None:
         self.consumer.seek(where, offset)
         self._pending.drop([where])
-        self._reached.pop(where, None)
-        self._done[where] = self._committed[where] = self._began[where] = offset
-        self._expected[where] = offset
+        self._progress.on_seek(where, offset)
 
     def _commit_if_due(self) -> None:
         if self.now_ms() >= self._commit_ms or self._context.wants_commit:
@@ -487,11 +473,7 @@ class SinkRunner(TaskRunner):
             self._commit(self.assigned, is_last=False)
 
     def _commit(self, partitions: Iterable[TopicPartition], *, is_last: bool) -> None:
-        done = {
-            where: OffsetAndMetadata(self._done[where])
-            for where in partitions
-            if where in self._done
-        }
+        done = self._progress.done(partitions)
         if self._dead_letters is not None:  # a sink may store its own offsets in pre_commit
             self._dead_letters.settle()
         try:
@@ -504,7 +486,7 @@ class SinkRunner(TaskRunner):
             self._is_flush_failing = True
             self.tell_waiting(error)
             for where in list(done):
-                self._go_to(where, self._committed.get(where, self._began.get(where, 0)))
+                self._go_to(where, self._progress.start(where))
             return
         self._is_flush_failing = False
         self._tell_well()
@@ -515,15 +497,10 @@ class SinkRunner(TaskRunner):
         }
         if self._dead_letters is not None:
             self._dead_letters.settle()
-            begun = {**self._began, **self._committed}
-            possible = self._dead_letters.noted(possible, {at: begun[at] for at in done})
+            starts = {where: self._progress.start(where) for where in done}
+            possible = self._dead_letters.noted(possible, starts)
         self._originals.clear_if(not self._pending)
-        wanted = {
-            where: offset
-            for where, offset in possible.items()
-            if offset.offset != self._committed.get(where)
-            or offset.metadata != self._notes.get(where, "")
-        }
+        wanted = self._progress.changed(possible)
         if not wanted:
             return
         try:
@@ -535,8 +512,7 @@ class SinkRunner(TaskRunner):
             self.log.warn("offsets could not be committed, trying later", error=str(error))
             return
         self._counts["commits"] += 1
-        self._committed.update({where: offset.offset for where, offset in wanted.items()})
-        self._notes.update({where: offset.metadata for where, offset in wanted.items()})
+        self._progress.on_committed(wanted)
 
     # Partitions are assigned and revoked: inside `poll`, on the task's thread
 
@@ -560,7 +536,9 @@ class SinkRunner(TaskRunner):
             self.log.warn("bad records may come into the queue again", error=str(error))
             return
         self._dead_letters.know(committed)
-        self._notes.update({at: each.metadata for at, each in committed.items() if each})
+        for where, each in committed.items():
+            if each:
+                self._progress.on_note(where, each.metadata)
 
     def on_gone(self, partitions: Sequence[TopicPartition], *, is_lost: bool) -> None:
         if self._has_left:
@@ -571,13 +549,7 @@ class SinkRunner(TaskRunner):
         self.assigned -= gone
         self._context.paused -= gone
         self._pending.drop(gone)
-        for offsets in (
-            self._reached, self._done, self._committed, self._began, self._expected
-        ):  # fmt: skip
-            for where in gone:
-                offsets.pop(where, None)
-        for where in gone:
-            self._notes.pop(where, None)
+        self._progress.on_gone(gone)
         if self._dead_letters is not None:
             self._dead_letters.forget(gone)
         if gone:
@@ -633,22 +605,9 @@ class SinkRunner(TaskRunner):
             "offset-commit-completion-total": float(self._counts["commits"]),
             "offset-commit-failure-total": float(self._counts["commit_failures"]),
             "partition-count": float(len(mine)),
-            "sink-record-lag": sum(known)
-            + _uncommitted(
-                mine, {**self._done, **self._reached}, {**self._began, **self._committed}
-            ),
+            "sink-record-lag": sum(known) + self._progress.uncommitted(mine),
             "sink-record-unread": sum(known),
             "sink-record-lag-max": max(known, default=0.0),
             "sink-record-missed-total": self._missed(),
             **self._parts.error_metrics(),
         }
-
-
-def _uncommitted(
-    partitions: Iterable[TopicPartition],
-    read: Mapping[TopicPartition, int],
-    committed: Mapping[TopicPartition, int],
-) -> float:
-    """Return how many offsets of the partitions were read and are not committed."""
-    both = [where for where in partitions if where in read and where in committed]
-    return float(sum(max(0, read[where] - committed[where]) for where in both))

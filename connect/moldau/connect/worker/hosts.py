@@ -130,7 +130,7 @@ class Hosts:
         """Return a connection to a task that is not started yet."""
         isolation = self.isolation(config)
         if isolation is Isolation.THREAD:
-            return ThreadTask(self._loggers, on_message, on_end)
+            return ThreadTask(self.runtime, self._loggers, on_message, on_end)
         return HostedTask(self, isolation is Isolation.PROCESS, on_message, on_end)
 
     # Tasks come and go
@@ -322,8 +322,11 @@ class HostedTask(TaskConnection):
 class ThreadTask(TaskConnection):
     """A task in a thread of the worker. A task that hangs stays until the worker ends."""
 
-    def __init__(self, loggers: Loggers, on_message: OnMessage, on_end: OnEnd) -> None:
+    def __init__(
+        self, runtime: Runtime, loggers: Loggers, on_message: OnMessage, on_end: OnEnd
+    ) -> None:
         super().__init__(on_message, on_end)
+        self._clock = runtime.clock
         self._loggers = loggers
         self._link: Link | None = None
 
@@ -339,7 +342,7 @@ class ThreadTask(TaskConnection):
         def run() -> None:
             from moldau.connect.task.life import live
 
-            live(spec, link, self._loggers)
+            live(spec, link, self._loggers, self._clock)
             loop.call_soon_threadsafe(self.on_end, None)
 
         start_thread(run, f"task {spec.id}")

@@ -29,6 +29,7 @@ from moldau.connect.worker.task_run import TaskRun
 from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
+from moldau.runtime.threads import ask_loop
 
 KILL_S: Final = 10.0
 CALL_S: Final = 60.0
@@ -110,7 +111,7 @@ class Worker:
 
         def ask(partitions: list[dict[str, Any]]) -> list[dict[str, Any] | None]:
             asked = self._listener.read_offsets(name, partitions)
-            return asyncio.run_coroutine_threadsafe(asked, loop).result(CALL_S)
+            return ask_loop(loop, asked, CALL_S)
 
         context = Context(
             loop,
