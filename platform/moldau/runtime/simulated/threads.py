@@ -2,7 +2,7 @@
 
 A thread runs in a turn of the simulated loop, from where it was parked to where it waits again; the
 loop stands still meanwhile. So code with blocking calls runs unchanged, on a stack of its own, and
-a run stays one story: who runs next is decided by virtual time and the seed.
+a run stays one story: virtual time and the seed decide which thread runs next.
 
 Invariants: a thread runs only in a turn of its node, so a paused node's threads stand still too; it
 waits only in a `SimulatedQueue` or `SimulatedLock`; a thread of a dead node gets NodeKilled where
@@ -71,17 +71,21 @@ class SimulatedThread:
     def _live(self) -> None:
         self._threads.current.thread = self
         self._go.acquire()
-        try:
+        with self:
             if self._threads.life.alive:
                 self._threads.life.thread_context.copy().run(self._run)
-        except NodeKilled:
-            pass
-        except BaseException as error:
+
+    def __enter__(self) -> None:
+        return
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> bool:
+        """End the thread, and keep its failure for the turn that it ends in."""
+        if error is not None and not isinstance(error, NodeKilled):
             self._fault = error
-        finally:
-            self._has_ended = True
-            self._threads.living.remove(self)
-            self._back.release()
+        self._has_ended = True
+        self._threads.living.remove(self)
+        self._back.release()
+        return True
 
     def turn(self) -> None:
         """Let it run until it waits or ends. Called by the loop."""
