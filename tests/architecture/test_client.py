@@ -52,7 +52,7 @@ TWINS = {
     # Public: the blocking client has the names of the asyncio client.
     *("Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer", "SchemaRegistry"),
     *("Message", "ShareConsumer", "ShareGroupAdmin", "Transaction", "TransactionAdmin"),
-    *("QuotaAdmin", "SecurityAdmin"),
+    *("QuotaAdmin", "SecurityAdmin", "TokenAdmin"),
 }
 """Names that two classes of the client may share."""
 SHARED_NAMES_MAX = 0

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
         QuorumReplica,
     )
     from moldau.client.admin.configs import ConfigEntry, ConfigSource, Resource, ResourceType
+    from moldau.client.admin.delegation_tokens import DelegationToken, TokenAdmin
     from moldau.client.admin.groups import OffsetsNotStored
     from moldau.client.admin.partitions import EligibleReplicas, Reassignment
     from moldau.client.admin.progress import GroupProgress, PartitionProgress
@@ -106,6 +107,7 @@ _MODULES = {
         "ActiveProducer ClusterDescription Downgrade LogDir LogDirReplica Quorum QuorumReplica"
     ),
     "admin.configs": "ConfigEntry ConfigSource Resource ResourceType",
+    "admin.delegation_tokens": "DelegationToken TokenAdmin",
     "admin.groups": "OffsetsNotStored",
     "settings.options": "AdminOptions",
     "admin.partitions": "EligibleReplicas Reassignment",
@@ -177,6 +179,7 @@ __all__ = [
     "ConsumerRecord",
     "CorruptRecord",
     "CreatedTopic",
+    "DelegationToken",
     "Deliveries",
     "Delivery",
     "DeserializationFailed",
@@ -237,6 +240,7 @@ __all__ = [
     "ShareGroupAdmin",
     "ShareOffset",
     "TimestampType",
+    "TokenAdmin",
     "Topic",
     "TopicPartition",
     "Tracing",

@@ -38,7 +38,7 @@ def admin() -> Iterator[Admin]:
         yield client
 
 
-@pytest.mark.parametrize("name", ["SecurityAdmin", "QuotaAdmin"])
+@pytest.mark.parametrize("name", ["SecurityAdmin", "QuotaAdmin", "TokenAdmin"])
 def test_every_method_has_a_twin(name: str) -> None:
     mine, theirs = getattr(moldau.client.sync, name), getattr(moldau.client, name)
     assert methods_of(mine) == methods_of(theirs)

@@ -106,6 +106,7 @@ if TYPE_CHECKING:
     from moldau.client.sync.client import WrongProcess
     from moldau.client.sync.configuration import Configuration
     from moldau.client.sync.consumer import Consumer
+    from moldau.client.sync.delegation_tokens import TokenAdmin
     from moldau.client.sync.delivery import Deliveries, Delivery
     from moldau.client.sync.group_member import GroupMember
     from moldau.client.sync.producer import Producer, Transaction
@@ -131,6 +132,7 @@ _HOMES = {
     "ShareConsumer": "moldau.client.sync.share_consumer",
     "Message": "moldau.client.sync.share_consumer",
     "ShareGroupAdmin": "moldau.client.sync.share_groups",
+    "TokenAdmin": "moldau.client.sync.delegation_tokens",
     "Transaction": "moldau.client.sync.producer",
     "TransactionAdmin": "moldau.client.sync.transactions",
     "WrongProcess": "moldau.client.sync.client",
@@ -228,6 +230,7 @@ __all__ = [
     "ShareGroupAdmin",
     "ShareOffset",
     "TimestampType",
+    "TokenAdmin",
     "Topic",
     "TopicPartition",
     "Tracing",
