@@ -148,3 +148,32 @@ def leashed(loop: str, *, stuck: bool, ending: str = "pass") -> subprocess.Popen
     assert process.stdout is not None
     assert process.stdout.readline() == "up\n"
     return process
+
+
+BLOCK = """
+import signal
+from moldau.runtime.signals import Terminated, interrupted_by_sigterm
+try:
+    with interrupted_by_sigterm():
+        print("up", flush=True)
+        while True:
+            signal.pause()
+except Terminated:
+    print("in order", flush=True)
+"""
+
+
+def test_the_end_of_the_parent_is_a_sigterm_for_a_leashed_block() -> None:
+    with subprocess.Popen(  # noqa: S603 - our own program
+        [sys.executable, "-c", BLOCK],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+        env={**os.environ, LEASH: LEASH_ON_STDIN},
+    ) as process:
+        assert process.stdin is not None
+        assert process.stdout is not None
+        assert process.stdout.readline() == "up\n"
+        process.stdin.close()
+        assert process.stdout.read() == "in order\n"
+    assert process.returncode == 0

@@ -75,8 +75,9 @@ class Terminated(KeyboardInterrupt):
 
 @contextmanager
 def interrupted_by_sigterm() -> Iterator[None]:
-    """In the block, let the first SIGTERM raise `Terminated` in the main thread. Change nothing if
-    the program handles SIGTERM itself, or in another thread than the main one."""
+    """In the block, let the first SIGTERM raise `Terminated` in the main thread; the end of the
+    parent of a leashed process is such a signal. Change nothing if the program handles SIGTERM
+    itself, or in another thread than the main one."""
     here = threading.current_thread() is threading.main_thread()
     if not here or signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
         yield
@@ -87,10 +88,20 @@ def interrupted_by_sigterm() -> Iterator[None]:
         raise Terminated
 
     signal.signal(signal.SIGTERM, hear)
+    if os.environ.pop(LEASH, None) == LEASH_ON_STDIN:
+        threading.Thread(target=_end_with_parent, args=(hear,), name="leash", daemon=True).start()
     try:
         yield
     finally:
         signal.signal(signal.SIGTERM, signal.SIG_DFL)
+
+
+def _end_with_parent(hear: Callable[..., None]) -> None:
+    """Wait for the end of the parent's pipe, and then send SIGTERM, unless one came already."""
+    while os.read(_STDIN, 1024):
+        pass
+    if signal.getsignal(signal.SIGTERM) is hear:
+        os.kill(os.getpid(), signal.SIGTERM)
 
 
 def _mind_parent(loop: asyncio.AbstractEventLoop, hear: Callable[[], None]) -> None:
