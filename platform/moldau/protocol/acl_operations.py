@@ -1,5 +1,5 @@
-"""The resources and operations that rights are about. In responses (KIP-430), operations are bits:
-each has the bit at its number. No IO."""
+"""What access control rules are about: resources, operations, patterns of names, permissions. In
+responses (KIP-430), operations are bits: each has the bit at its number. No IO."""
 
 from __future__ import annotations
 
@@ -50,6 +50,34 @@ class AclResource(IntEnum):
 
     @classmethod
     def _missing_(cls, value: object) -> AclResource:
+        return cls.UNKNOWN
+
+
+class AclPattern(IntEnum):
+    """How the name of a rule matches the names of resources; `UNKNOWN` is newer than this code. ANY
+    and MATCH are for filters: MATCH selects the rules that decide about a resource of that name."""
+
+    UNKNOWN = 0
+    ANY = 1
+    MATCH = 2
+    LITERAL = 3
+    PREFIXED = 4
+
+    @classmethod
+    def _missing_(cls, value: object) -> AclPattern:
+        return cls.UNKNOWN
+
+
+class AclPermission(IntEnum):
+    """Whether a rule allows or denies; `UNKNOWN` is newer than this code. ANY is for filters."""
+
+    UNKNOWN = 0
+    ANY = 1
+    DENY = 2
+    ALLOW = 3
+
+    @classmethod
+    def _missing_(cls, value: object) -> AclPermission:
         return cls.UNKNOWN
 
 

@@ -13,10 +13,10 @@ from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import Principal, RequestContext
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
 from moldau.broker.security.access.index import AclIndex
-from moldau.broker.security.access.rule import Acl, PatternType, Permission
+from moldau.broker.security.access.rule import Acl
 from moldau.client.admin.suggestion import suggested
 from moldau.errors import ConfigError
-from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 from moldau.runtime.real_files import RealFiles
 
 READ = Right(AclResource.TOPIC, AclOperation.READ)
@@ -24,9 +24,9 @@ DESCRIBE = Right(AclResource.TOPIC, AclOperation.DESCRIBE)
 ALICE = RequestContext("c", "/10.0.0.1", 1, "OUT", Principal("User", "alice"))
 
 
-def rule(name: str, permission: Permission) -> Acl:
+def rule(name: str, permission: AclPermission) -> Acl:
     kind, operation = AclResource.TOPIC, AclOperation.READ
-    return Acl(kind, name, PatternType.LITERAL, "User:alice", "*", operation, permission)
+    return Acl(kind, name, AclPattern.LITERAL, "User:alice", "*", operation, permission)
 
 
 def authorizer(path: Path, index: AclIndex, *, is_dry_run: bool = False) -> StandardAuthorizer:
@@ -43,7 +43,7 @@ def lines(path: Path) -> list[dict[str, object]]:
 
 def test_a_decision_is_written_once_until_a_rule_changes(tmp_path: Path) -> None:
     path, index = tmp_path / "audit.jsonl", AclIndex()
-    index.add(rule("orders", Permission.ALLOW))
+    index.add(rule("orders", AclPermission.ALLOW))
     made = authorizer(path, index)
     for _ in range(3):
         assert made.allowed(ALICE, READ, ("orders", 'pay"roll\n')) == ["orders"]
@@ -61,14 +61,14 @@ def test_a_decision_is_written_once_until_a_rule_changes(tmp_path: Path) -> None
         "rule": "ALLOW User:alice READ on TOPIC orders",
     }
     assert (second["resource"], second["allowed"]) == ('pay"roll\n', False)
-    index.add(rule("other", Permission.ALLOW))
+    index.add(rule("other", AclPermission.ALLOW))
     made.allowed(ALICE, READ, ("orders",))
     assert len(lines(path)) == 3
 
 
 def test_a_dry_run_serves_what_it_would_deny_and_says_so(tmp_path: Path) -> None:
     path, index = tmp_path / "audit.jsonl", AclIndex()
-    index.add(rule("secret", Permission.DENY))
+    index.add(rule("secret", AclPermission.DENY))
     made = authorizer(path, index, is_dry_run=True)
     assert made.allowed(ALICE, READ, ("orders", "secret")) == ("orders", "secret")
     assert made.allowed(ALICE, DESCRIBE, ("orders",)) == ("orders",)

@@ -15,21 +15,21 @@ from moldau.broker.decision.standard_authorizer import (
     StandardAuthorizer,
 )
 from moldau.broker.security.access.index import AclIndex
-from moldau.broker.security.access.rule import Acl, PatternType, Permission
+from moldau.broker.security.access.rule import Acl
 from moldau.errors.codes import KafkaError
-from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 
 TOPIC, GROUP = AclResource.TOPIC, AclResource.GROUP
 READ, WRITE, DESCRIBE = AclOperation.READ, AclOperation.WRITE, AclOperation.DESCRIBE
-ALLOW, DENY = Permission.ALLOW, Permission.DENY
-LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
+ALLOW, DENY = AclPermission.ALLOW, AclPermission.DENY
+LITERAL, PREFIXED = AclPattern.LITERAL, AclPattern.PREFIXED
 
 
 def rule(
     name: str,
     operation: AclOperation = READ,
-    permission: Permission = ALLOW,
-    pattern: PatternType = LITERAL,
+    permission: AclPermission = ALLOW,
+    pattern: AclPattern = LITERAL,
     principal: str = "User:alice",
     host: str = "*",
 ) -> Acl:

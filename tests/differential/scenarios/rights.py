@@ -11,9 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from moldau.broker.security.access.rule import Acl, PatternType, Permission
+from moldau.broker.security.access.rule import Acl
 from moldau.errors.codes import ErrorCode
-from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 from moldau.protocol.declare import Request
 from moldau.protocol.messages.alter_configs import AlterConfigsRequest
 from moldau.protocol.messages.consumer_group_describe import ConsumerGroupDescribeRequest
@@ -87,16 +87,16 @@ SETTINGS: Final = {
 CLIENT: Final = "User:ANONYMOUS"
 TOPIC, GROUP, CLUSTER = AclResource.TOPIC, AclResource.GROUP, AclResource.CLUSTER
 TRANSACTION = AclResource.TRANSACTIONAL_ID
-LITERAL, PREFIXED = PatternType.LITERAL, PatternType.PREFIXED
-ALLOW, DENY = Permission.ALLOW, Permission.DENY
+LITERAL, PREFIXED = AclPattern.LITERAL, AclPattern.PREFIXED
+ALLOW, DENY = AclPermission.ALLOW, AclPermission.DENY
 
 
 def rule(
     resource: AclResource,
     name: str,
     operation: AclOperation,
-    pattern: PatternType = LITERAL,
-    permission: Permission = ALLOW,
+    pattern: AclPattern = LITERAL,
+    permission: AclPermission = ALLOW,
     principal: str = CLIENT,
 ) -> Acl:
     return Acl(resource, name, pattern, principal, "*", operation, permission)
@@ -282,11 +282,11 @@ def of_the_cluster() -> Iterator[tuple[str, Request, int]]:
         DescribeAclsRequest(
             resource_type_filter=AclResource.GROUP,
             resource_name_filter=None,
-            pattern_type_filter=PatternType.ANY,
+            pattern_type_filter=AclPattern.ANY,
             principal_filter="User:nobody",
             host_filter=None,
             operation=AclOperation.ANY,
-            permission_type=Permission.ANY,
+            permission_type=AclPermission.ANY,
         ),
         3,
     )

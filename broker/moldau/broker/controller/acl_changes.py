@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.controller.outcome import Outcome, check_record_count
 from moldau.broker.decision.authorizer import CLUSTER_NAME
-from moldau.broker.security.access.rule import Acl, AclFilter, PatternType, Permission
+from moldau.broker.security.access.rule import Acl, AclFilter
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import new_uuid
-from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 from moldau.protocol.messages.create_acls import (
     AclCreation,
     AclCreationResult,
@@ -79,8 +79,9 @@ def refuse_creation(
 
 def _checked(creation: AclCreation) -> Acl:
     """Return the rule that is asked for. Raise INVALID_REQUEST if it cannot be stored."""
-    kind, pattern = AclResource(creation.resource_type), PatternType(creation.resource_pattern_type)
-    operation, permission = AclOperation(creation.operation), Permission(creation.permission_type)
+    kind, pattern = AclResource(creation.resource_type), AclPattern(creation.resource_pattern_type)
+    operation = AclOperation(creation.operation)
+    permission = AclPermission(creation.permission_type)
     name = creation.resource_name
     if kind is AclResource.CLUSTER and name != CLUSTER_NAME:
         raise _invalid(f"The only valid name for the CLUSTER resource is {CLUSTER_NAME}")
@@ -88,11 +89,11 @@ def _checked(creation: AclCreation) -> Acl:
         raise _invalid("Invalid empty resource name")
     if kind in (AclResource.UNKNOWN, AclResource.ANY):
         raise _invalid(f"Invalid resourceType {kind.name}")
-    if pattern not in (PatternType.LITERAL, PatternType.PREFIXED):
+    if pattern not in (AclPattern.LITERAL, AclPattern.PREFIXED):
         raise _invalid(f"Invalid patternType {pattern.name}")
     if operation in (AclOperation.UNKNOWN, AclOperation.ANY):
         raise _invalid(f"Invalid operation {operation.name}")
-    if permission not in (Permission.ALLOW, Permission.DENY):
+    if permission not in (AclPermission.ALLOW, AclPermission.DENY):
         raise _invalid(f"Invalid permissionType {permission.name}")
     if ":" not in creation.principal:
         raise _invalid(

@@ -13,13 +13,12 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.client.admin.requests import error_of, value_of
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.cluster import CONTROLLER
-from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 from moldau.protocol.messages import alter_user_scram_credentials as altering
 from moldau.protocol.messages import create_acls as creating
 from moldau.protocol.messages import delete_acls as deleting
@@ -39,21 +38,6 @@ if TYPE_CHECKING:
 ITERATIONS: Final = 8192
 """The iterations of a new credential: what each guess of a password costs."""
 _ANY: Final = 1
-_MATCH: Final = 2
-
-
-class AclPattern(IntEnum):
-    """How the name in a rule matches the names of resources."""
-
-    LITERAL = 3
-    PREFIXED = 4
-
-
-class AclPermission(IntEnum):
-    """Whether a rule allows or denies."""
-
-    DENY = 2
-    ALLOW = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -218,7 +202,7 @@ def _filter_fields(chosen: AclFilter) -> dict[str, object]:
     return {
         "resource_type_filter": chosen.type or _ANY,
         "resource_name_filter": chosen.name,
-        "pattern_type_filter": _MATCH if chosen.decides else chosen.pattern or _ANY,
+        "pattern_type_filter": AclPattern.MATCH if chosen.decides else chosen.pattern or _ANY,
         "principal_filter": chosen.principal,
         "host_filter": chosen.host,
         "operation": chosen.operation or _ANY,

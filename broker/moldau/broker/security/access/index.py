@@ -18,9 +18,9 @@ from collections import Counter
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from moldau.broker.security.access.rule import ANY_USER, WILDCARD, Acl, PatternType, Permission
+from moldau.broker.security.access.rule import ANY_USER, WILDCARD, Acl
 from moldau.protocol.acl_hosts import host_matches
-from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 
 
 class Question(NamedTuple):
@@ -42,7 +42,7 @@ class Finding(NamedTuple):
     @property
     def allows(self) -> bool:
         """Whether a rule allows."""
-        return self.rule is not None and self.rule.permission_type == Permission.ALLOW
+        return self.rule is not None and self.rule.permission_type == AclPermission.ALLOW
 
 
 _DENYING: Final = {each: frozenset((each, AclOperation.ALL)) for each in AclOperation}
@@ -95,7 +95,7 @@ class AclIndex:
         """Add a rule."""
         self.changes += 1
         kind = self._kinds.setdefault(acl.resource_type, _Kind())
-        is_prefixed = acl.pattern_type == PatternType.PREFIXED
+        is_prefixed = acl.pattern_type == AclPattern.PREFIXED
         names = kind.prefixed if is_prefixed else kind.literal
         if is_prefixed and acl.resource_name not in names:
             kind.lengths[len(acl.resource_name)] += 1
@@ -106,7 +106,7 @@ class AclIndex:
         """Remove a rule that was added."""
         self.changes += 1
         kind = self._kinds[acl.resource_type]
-        is_prefixed = acl.pattern_type == PatternType.PREFIXED
+        is_prefixed = acl.pattern_type == AclPattern.PREFIXED
         names = kind.prefixed if is_prefixed else kind.literal
         principals = names[acl.resource_name]
         rules = principals[acl.principal]
@@ -131,7 +131,7 @@ class AclIndex:
         kind = self._kinds.get(acl.resource_type)
         if kind is None:
             return False
-        names = kind.prefixed if acl.pattern_type == PatternType.PREFIXED else kind.literal
+        names = kind.prefixed if acl.pattern_type == AclPattern.PREFIXED else kind.literal
         return acl in names.get(acl.resource_name, {}).get(acl.principal, {})
 
     def decide(self, question: Question) -> Finding:
@@ -145,7 +145,7 @@ class AclIndex:
         for principals in kind.of(question.resource_name):
             has_rules = True
             for acl in _matching(principals, question.principal, question.host):
-                if acl.permission_type == Permission.ALLOW:
+                if acl.permission_type == AclPermission.ALLOW:
                     if allowed is None and acl.operation in allowing:
                         allowed = acl
                 elif acl.operation in denying:
@@ -160,28 +160,28 @@ class AclIndex:
         if kind is None:
             return False
         operations = _DENYING[operation]
-        denied: dict[int, set[str]] = {PatternType.LITERAL: set(), PatternType.PREFIXED: set()}
+        denied: dict[int, set[str]] = {AclPattern.LITERAL: set(), AclPattern.PREFIXED: set()}
         allowed: list[Acl] = []
         for names in (kind.literal, kind.prefixed):
             for principals in names.values():
                 for acl in _matching(principals, principal, host):
                     if acl.operation not in operations:
                         continue
-                    if acl.permission_type == Permission.ALLOW:
+                    if acl.permission_type == AclPermission.ALLOW:
                         allowed.append(acl)
                     else:
                         denied[acl.pattern_type].add(acl.resource_name)
-        if WILDCARD in denied[PatternType.LITERAL]:
+        if WILDCARD in denied[AclPattern.LITERAL]:
             return False
         return any(
             _is_wildcard(acl)
             or (
                 (
-                    acl.pattern_type == PatternType.PREFIXED
-                    or acl.resource_name not in denied[PatternType.LITERAL]
+                    acl.pattern_type == AclPattern.PREFIXED
+                    or acl.resource_name not in denied[AclPattern.LITERAL]
                 )
                 and not any(
-                    acl.resource_name.startswith(prefix) for prefix in denied[PatternType.PREFIXED]
+                    acl.resource_name.startswith(prefix) for prefix in denied[AclPattern.PREFIXED]
                 )
             )
             for acl in allowed
@@ -189,7 +189,7 @@ class AclIndex:
 
 
 def _is_wildcard(acl: Acl) -> bool:
-    return acl.resource_name == WILDCARD and acl.pattern_type == PatternType.LITERAL
+    return acl.resource_name == WILDCARD and acl.pattern_type == AclPattern.LITERAL
 
 
 def _matching(principals: dict[str, dict[Acl, int]], principal: str, host: str) -> Iterator[Acl]:

@@ -7,41 +7,13 @@ decide about a resource of that name.
 
 from __future__ import annotations
 
-from enum import IntEnum
 from typing import Final, NamedTuple, Protocol
 
-from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 
 WILDCARD: Final = "*"
 """Any resource name, in a literal rule, and any host."""
 ANY_USER: Final = "User:*"
-
-
-class PatternType(IntEnum):
-    """How the name of a rule matches the names of resources. `UNKNOWN` is a newer one."""
-
-    UNKNOWN = 0
-    ANY = 1
-    MATCH = 2
-    LITERAL = 3
-    PREFIXED = 4
-
-    @classmethod
-    def _missing_(cls, value: object) -> PatternType:
-        return cls.UNKNOWN
-
-
-class Permission(IntEnum):
-    """Whether a rule allows or denies. `UNKNOWN` is newer than this code."""
-
-    UNKNOWN = 0
-    ANY = 1
-    DENY = 2
-    ALLOW = 3
-
-    @classmethod
-    def _missing_(cls, value: object) -> Permission:
-        return cls.UNKNOWN
 
 
 class Acl(NamedTuple):
@@ -56,9 +28,9 @@ class Acl(NamedTuple):
     permission_type: int
 
     def __str__(self) -> str:
-        permission, operation = Permission(self.permission_type), AclOperation(self.operation)
+        permission, operation = AclPermission(self.permission_type), AclOperation(self.operation)
         where = "" if self.host == WILDCARD else f" from {self.host}"
-        sign = "*" if self.pattern_type == PatternType.PREFIXED else ""
+        sign = "*" if self.pattern_type == AclPattern.PREFIXED else ""
         resource = AclResource(self.resource_type).name
         return (
             f"{permission.name} {self.principal} {operation.name} on "
@@ -83,11 +55,11 @@ class AclFilter(NamedTuple):
 
     resource_type: int = AclResource.ANY
     resource_name: str | None = None
-    pattern_type: int = PatternType.ANY
+    pattern_type: int = AclPattern.ANY
     principal: str | None = None
     host: str | None = None
     operation: int = AclOperation.ANY
-    permission_type: int = Permission.ANY
+    permission_type: int = AclPermission.ANY
 
     @classmethod
     def of(cls, fields: FilterFields) -> AclFilter:
@@ -95,11 +67,11 @@ class AclFilter(NamedTuple):
         return cls(
             AclResource(fields.resource_type_filter),
             fields.resource_name_filter,
-            PatternType(fields.pattern_type_filter),
+            AclPattern(fields.pattern_type_filter),
             fields.principal_filter,
             fields.host_filter,
             AclOperation(fields.operation),
-            Permission(fields.permission_type),
+            AclPermission(fields.permission_type),
         )
 
     @property
@@ -120,17 +92,17 @@ class AclFilter(NamedTuple):
             and self.principal in (None, acl.principal)
             and self.host in (None, acl.host)
             and self.operation in (AclOperation.ANY, acl.operation)
-            and self.permission_type in (Permission.ANY, acl.permission_type)
+            and self.permission_type in (AclPermission.ANY, acl.permission_type)
         )
 
     def _matches_pattern(self, acl: Acl) -> bool:
-        if self.pattern_type not in (PatternType.ANY, PatternType.MATCH, acl.pattern_type):
+        if self.pattern_type not in (AclPattern.ANY, AclPattern.MATCH, acl.pattern_type):
             return False
         name = self.resource_name
         if name is None or name == acl.resource_name:
             return True
-        if self.pattern_type != PatternType.MATCH:
+        if self.pattern_type != AclPattern.MATCH:
             return False
-        if acl.pattern_type == PatternType.PREFIXED:
+        if acl.pattern_type == AclPattern.PREFIXED:
             return name.startswith(acl.resource_name)
         return acl.resource_name == WILDCARD
