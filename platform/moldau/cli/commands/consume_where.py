@@ -116,6 +116,8 @@ def _readable(data: Any) -> Any:
 
 def _member(owner: Any, name: str) -> Any:
     """Return a field of a map, or of what Protobuf decoded."""
+    if isinstance(owner, dict):
+        return owner.get(name)
     descriptor = getattr(owner, "DESCRIPTOR", None)
     if descriptor is None:
         return member(owner, name)
