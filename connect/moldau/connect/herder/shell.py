@@ -206,7 +206,8 @@ class Herder:
                 await asyncio.sleep(RETRY_S)
                 continue
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._wake.wait(), self._next_restart_s())
+                async with asyncio.timeout(self._next_restart_s()):
+                    await self._wake.wait()
 
     def _next_restart_s(self) -> float | None:
         due = [each.due_ms for each in self.histories.values() if each.due_ms is not None]

@@ -111,6 +111,7 @@ class StatusWriter:
             each.cancel()
         if self._writing is not None:
             with suppress(TimeoutError):
-                await asyncio.wait_for(self._owed.join(), LAST_S)
+                async with asyncio.timeout(LAST_S):
+                    await self._owed.join()
             self._writing.cancel()
             await asyncio.wait([self._writing])

@@ -191,7 +191,8 @@ class TopicLog(KeyedLog):
             while not all(self._is_read(where, end) for where, end in ends.items()):
                 self._moved.clear()
                 with suppress(TimeoutError):
-                    await asyncio.wait_for(self._moved.wait(), 0.2)
+                    async with asyncio.timeout(0.2):
+                        await self._moved.wait()
 
     def _is_read(self, where: TopicPartition, end: int) -> bool:
         position = self._consumer.position(where)

@@ -279,12 +279,14 @@ class Worker:
         run.is_stopping = True
         run.connection.send({"type": "stop", "why": why.value})
         try:
-            await asyncio.wait_for(run.ended.wait(), self._grace_s)
+            async with asyncio.timeout(self._grace_s):
+                await run.ended.wait()
         except TimeoutError:
             is_killed = run.connection.kill()
             self._log.warn("a task did not stop in time", task=str(task), killed=is_killed)
             with suppress(TimeoutError):
-                await asyncio.wait_for(run.ended.wait(), KILL_S)
+                async with asyncio.timeout(KILL_S):
+                    await run.ended.wait()
             await self._evict(run.spec, why)
         else:
             if why is StopFor.END and not run.has_left:
