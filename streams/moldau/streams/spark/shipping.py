@@ -11,6 +11,7 @@ from pickle import PicklingError
 from types import ModuleType
 from typing import Any, Final
 
+from msgspec import StructMeta
 from msgspec.json import Decoder, Encoder
 
 from moldau.streams.plan.functions import name_of
@@ -18,6 +19,7 @@ from moldau.streams.plan.plan import Program
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import INTERNAL_ANY
+from moldau.streams.spark.structs import reduced
 
 UNSENDABLE: Final = (PicklingError, TypeError, AttributeError, ValueError, RuntimeError)
 """What pickling raises for what cannot be pickled."""
@@ -53,8 +55,10 @@ def _modules(program: Program) -> list[ModuleType]:
 
 
 def _dumped(value: Any) -> bytes:
-    """Pickle with cloudpickle, which does not know the encoders of msgspec."""
-    from pyspark.cloudpickle import CloudPickler
+    """Pickle with cloudpickle, which does not know the encoders and structs of msgspec."""
+    from pyspark.cloudpickle import CloudPickler, list_registry_pickle_by_value
+
+    by_value = {"__main__", *list_registry_pickle_by_value()}
 
     class Pickler(CloudPickler):  # type: ignore[misc]
         def reducer_override(self, each: Any) -> Any:
@@ -62,6 +66,8 @@ def _dumped(value: Any) -> bytes:
                 return _internal_any, ()
             if isinstance(each, Decoder):
                 return _decoder, (each.type, each.strict, each.dec_hook, each.float_hook)
+            if isinstance(each, StructMeta) and each.__module__ in by_value:
+                return reduced(each)
             if isinstance(each, Encoder):
                 return _encoder, (each.enc_hook, each.decimal_format, each.uuid_format, each.order)
             return super().reducer_override(each)

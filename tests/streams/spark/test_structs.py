@@ -1,0 +1,64 @@
+"""Records of msgspec.Struct go to executors with the module that they are in."""
+
+from __future__ import annotations
+
+import pickle
+
+import msgspec
+import pytest
+
+from moldau.streams import Streams
+from moldau.streams.engine.batches import Chunk
+from moldau.streams.engine.task import Task, TaskSettings
+from moldau.streams.spark.shipping import pickled
+
+
+class Place(msgspec.Struct, frozen=True):
+    city: str
+    zip_code: str | None = None
+
+
+class Order(msgspec.Struct, kw_only=True, rename="camel"):
+    user_name: str
+    amount: float = 1.0
+    tags: list[str] = msgspec.field(default_factory=list)
+    place: Place
+
+    def doubled(self) -> Order:
+        return Order(user_name=self.user_name, amount=2 * self.amount, place=self.place)
+
+
+class Gift(Order, kw_only=True):
+    note: str = "none"
+
+
+def gifted(order: Order) -> Gift:
+    order = order.doubled()
+    return Gift(user_name=order.user_name, amount=order.amount, place=Place("Praha"))
+
+
+def test_a_struct_has_its_fields_and_methods_in_an_executor() -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    app = Streams("app")
+    app.stream("in", Order, key=str).filter(lambda order: order.amount > 0).map_values(gifted).to(
+        "out"
+    )
+    (program,) = app.plan().programs
+    found = pickle.loads(pickled(program))  # noqa: S301 - our own
+
+    task = Task(found, 0, {}, settings=TaskSettings(cache_bytes=1000), metadata=())
+    value = b'{"userName":"ann","place":{"city":"Brno"}}'
+    task.add("in", Chunk([0], [1], [b"k"], [value], 1, None))
+    task.set_at_end("in", is_at_end=True)
+    while task.process(5, 10):
+        pass
+    task.flush()
+
+    (outputs,) = task.take_outputs()
+    assert msgspec.json.decode(outputs.values[0] or b"") == {
+        "userName": "ann",
+        "amount": 2.0,
+        "tags": [],
+        "place": {"city": "Praha", "zip_code": None},
+        "note": "none",
+    }
