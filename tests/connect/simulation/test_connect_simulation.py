@@ -60,11 +60,6 @@ def test_rows_are_neither_lost_nor_doubled(part: int) -> None:
 
 
 @pytest.mark.deep
-def test_a_seed_is_one_story() -> None:
-    assert run_workers(2) == run_workers(2)
-
-
-@pytest.mark.deep
 def test_a_replaced_status_that_stays_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(stores, "is_taken_back", lambda mine, known: False)
     with pytest.raises(SimulationFailed):
