@@ -13,7 +13,6 @@ from typing import Final
 import pytest
 
 from moldau.connect.storage import stores
-from moldau.connect.task.submitted import Offsets, SubmittedRecords
 from moldau.runtime.simulated import Simulation
 from moldau.runtime.simulated.report import SimulationFailed
 from tests.connect.simulation.scenario import Run, run_workers
@@ -64,23 +63,3 @@ def test_a_replaced_status_that_stays_is_found(monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setattr(stores, "is_taken_back", lambda mine, known: False)
     with pytest.raises(SimulationFailed):
         run_workers(LOST, kind=Unreachable)
-
-
-@pytest.mark.deep
-def test_offsets_of_records_that_are_not_safe_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    honest = SubmittedRecords.committable
-
-    def hasty(records: SubmittedRecords) -> Offsets:
-        for _, queue in records._queues.values():
-            for each in queue:
-                each.acknowledge()
-        return honest(records)
-
-    monkeypatch.setattr(SubmittedRecords, "committable", hasty)
-    with pytest.raises((SimulationFailed, AssertionError)):
-        run_until_bad(20)
-
-
-def run_until_bad(seeds: int) -> None:
-    for seed in range(seeds):
-        run_workers(seed)
