@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from moldau.client import Admin
 from moldau.client.admin.quotas import QuotaAdmin, QuotaEntity
-from moldau.client.admin.security import Acl, AclPattern, AclPermission, SecurityAdmin
-from moldau.protocol.acl_operations import AclOperation
+from moldau.client.admin.security import Acl, SecurityAdmin
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission
 
 GUARDED = {
     "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",

@@ -29,14 +29,7 @@ if TYPE_CHECKING:
     from moldau.client.admin.partitions import EligibleReplicas, Reassignment
     from moldau.client.admin.progress import GroupProgress, PartitionProgress
     from moldau.client.admin.quotas import QuotaAdmin, QuotaEntity
-    from moldau.client.admin.security import (
-        Acl,
-        AclFilter,
-        AclPattern,
-        AclPermission,
-        ScramUser,
-        SecurityAdmin,
-    )
+    from moldau.client.admin.security import Acl, AclFilter, ScramUser, SecurityAdmin
     from moldau.client.admin.share_groups import ShareGroupAdmin, ShareOffset
     from moldau.client.admin.topics import CreatedTopic, NewTopic
     from moldau.client.admin.transactions import (
@@ -87,7 +80,7 @@ if TYPE_CHECKING:
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.link.lifetime import ClientClosed, WrongLoop
     from moldau.link.metadata import Broker, Partition, Topic, TopicPartition
-    from moldau.protocol.acl_operations import AclOperation, AclResource
+    from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
     from moldau.protocol.election import Election
     from moldau.protocol.scram import ScramMechanism
     from moldau.records import ConsumerRecord, K, TimestampType, V
@@ -98,7 +91,7 @@ _MODULES = {
     ".errors.codes": "ErrorCode KafkaError",
     ".link.lifetime": "ClientClosed WrongLoop",
     ".link.metadata": "Broker Partition Topic TopicPartition",
-    ".protocol.acl_operations": "AclOperation AclResource",
+    ".protocol.acl_operations": "AclOperation AclPattern AclPermission AclResource",
     ".protocol.election": "Election",
     ".protocol.scram": "ScramMechanism",
     ".records": "ConsumerRecord K TimestampType V",
@@ -113,7 +106,7 @@ _MODULES = {
     "admin.partitions": "EligibleReplicas Reassignment",
     "admin.progress": "GroupProgress PartitionProgress",
     "admin.quotas": "QuotaAdmin QuotaEntity",
-    "admin.security": "Acl AclFilter AclPattern AclPermission ScramUser SecurityAdmin",
+    "admin.security": "Acl AclFilter ScramUser SecurityAdmin",
     "admin.share_groups": "ShareGroupAdmin ShareOffset",
     "admin.topics": "CreatedTopic NewTopic",
     "admin.transactions": "ListedTransaction TransactionAdmin TransactionDescription",

@@ -13,12 +13,12 @@ from moldau.client import Admin
 from moldau.client.admin.decision import deciding
 from moldau.client.admin.quotas import QuotaAdmin
 from moldau.client.admin.requests import at_once
-from moldau.client.admin.security import Acl, AclFilter, AclPattern, AclPermission, SecurityAdmin
+from moldau.client.admin.security import Acl, AclFilter, SecurityAdmin
 from moldau.console.connection import Connection
 from moldau.console.paging import paged
 from moldau.console.rendering import BadForm, Renderer
 from moldau.errors.codes import KafkaError
-from moldau.protocol.acl_operations import AclOperation, AclResource
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 
 OPERATIONS: Final = [each for each in AclOperation if each > AclOperation.ALL]
 RESOURCES: Final = [each for each in AclResource if each > AclResource.ANY]

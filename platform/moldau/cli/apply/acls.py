@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.commands.acl_words import named, told
 from moldau.cli.plans import Action, PlanStep
-from moldau.client.admin.security import Acl, AclFilter, AclPattern, AclPermission, SecurityAdmin
+from moldau.client.admin.security import Acl, AclFilter, SecurityAdmin
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.protocol.acl_operations import AclPattern, AclPermission
 
 if TYPE_CHECKING:
     from moldau.cli.commands.cluster_connection import Opened

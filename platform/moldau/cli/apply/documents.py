@@ -28,10 +28,11 @@ from moldau.cli.apply.sections import (
 from moldau.cli.command import UsageError
 from moldau.cli.commands.acl_words import operation_of, principal_of, resource_of
 from moldau.client.admin.quotas import QuotaEntity
-from moldau.client.admin.security import Acl, AclPattern, AclPermission
+from moldau.client.admin.security import Acl
 from moldau.client.serdes.registry.schemas import AVRO, JSON, PROTOBUF, Reference, Schema
 from moldau.config.file_problems import Problem, nearest
 from moldau.config.yaml_tree import Node, parse
+from moldau.protocol.acl_operations import AclPattern, AclPermission
 
 Json = dict[str, Any]
 ReadText = Callable[[str], str]

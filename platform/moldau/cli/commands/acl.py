@@ -119,7 +119,8 @@ def _remove(arguments: Namespace, context: Context) -> int:
 
 def _explain(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.decision import deciding
-    from moldau.client.admin.security import AclFilter, AclPermission, SecurityAdmin
+    from moldau.client.admin.security import AclFilter, SecurityAdmin
+    from moldau.protocol.acl_operations import AclPermission
 
     kind, name, _ = resource_of(arguments.resource)
     operation, principal = operation_of(arguments.operation), principal_of(arguments.user)
@@ -227,7 +228,8 @@ def _rules(arguments: Namespace) -> list[Acl]:
 
 
 def _rule(arguments: Namespace, operation: str, resource: str) -> Acl:
-    from moldau.client.admin.security import Acl, AclPermission
+    from moldau.client.admin.security import Acl
+    from moldau.protocol.acl_operations import AclPermission
 
     kind, name, pattern = resource_of(resource)
     permission = AclPermission.DENY if arguments.deny else AclPermission.ALLOW

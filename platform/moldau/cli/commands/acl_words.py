@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.command import UsageError
 
 if TYPE_CHECKING:
-    from moldau.client.admin.security import Acl, AclPattern
-    from moldau.protocol.acl_operations import AclOperation, AclResource
+    from moldau.client.admin.security import Acl
+    from moldau.protocol.acl_operations import AclOperation, AclPattern, AclResource
 
 _TYPES: Final = {
     "topic": "TOPIC",
@@ -40,8 +40,7 @@ def operation_of(text: str) -> AclOperation:
 
 
 def resource_of(text: str) -> tuple[AclResource, str, AclPattern]:
-    from moldau.client.admin.security import AclPattern
-    from moldau.protocol.acl_operations import AclResource
+    from moldau.protocol.acl_operations import AclPattern, AclResource
 
     kind, colon, name = text.partition(":")
     if kind == "cluster" and not colon:
@@ -55,7 +54,7 @@ def resource_of(text: str) -> tuple[AclResource, str, AclPattern]:
 
 
 def named(rule: Acl) -> str:
-    from moldau.client.admin.security import AclPattern
+    from moldau.protocol.acl_operations import AclPattern
 
     kind = rule.type.name.lower().replace("_", "-")
     return f"{kind}:{rule.name}{'*' if rule.pattern is AclPattern.PREFIXED else ''}"

@@ -26,7 +26,7 @@ IMPLYING: Final = {
 
 def deciding(rules: Iterable[Acl], principal: str, host: str, operation: Op) -> Acl | None:
     """Return the rule that decides; None if there is none."""
-    from moldau.client.admin.security import AclPermission
+    from moldau.protocol.acl_operations import AclPermission
 
     allowing = {operation, Op.ALL, *IMPLYING.get(operation, ())}
     denying = {operation, Op.ALL}
