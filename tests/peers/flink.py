@@ -50,7 +50,8 @@ def run_on_flink(source: Path, scratch: Path, *words: str, timeout_s: float = 30
         ["javac", "-cp", jars, "-d", str(scratch), str(source)],  # noqa: S607
         check=True, capture_output=True, timeout=timeout_s,
     )  # fmt: skip
-    opened = [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPEN]
+    opened = [f"-Djava.io.tmpdir={scratch}"]
+    opened += [f"--add-opens=java.base/{name}=ALL-UNNAMED" for name in _OPEN]
     done = subprocess.run(  # noqa: S603 - our own file
         ["java", "-Xmx512m", *opened, "-cp", f"{scratch}{os.pathsep}{jars}", source.stem, *words],  # noqa: S607
         check=False, capture_output=True, text=True, timeout=timeout_s,
