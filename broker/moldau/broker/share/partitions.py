@@ -89,6 +89,6 @@ class SharePartitions:
 
     def close(self) -> None:
         """End all: the node stops."""
-        for known in self._known.values():
+        for known in list(self._known.values()):  # an answer asks for others, and drops ended ones
             known.end(KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER))
         self._known.clear()
