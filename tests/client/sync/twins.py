@@ -222,7 +222,7 @@ def _home(name: str, module: ModuleType) -> str | None:
 _OWN = {
     *("Admin", "Consumer", "Deliveries", "Delivery", "GroupMember", "Producer"),
     *("Message", "ShareConsumer", "ShareGroupAdmin", "Transaction", "TransactionAdmin"),
-    *("QuotaAdmin", "SecurityAdmin"),
+    *("QuotaAdmin", "SecurityAdmin", "TokenAdmin"),
 }
 
 
