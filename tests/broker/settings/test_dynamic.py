@@ -110,10 +110,10 @@ def test_thousands_of_unknown_names_are_one_line() -> None:
     assert len(notice) < 200
 
 
-def test_listeners_are_told_to_wait_for_a_start() -> None:
+def test_a_notice_says_when_listeners_count() -> None:
     (notice,) = dynamic_notices({}, {"listeners": "A://:1"})
 
-    assert notice.startswith("listeners takes effect only when the broker starts")
+    assert notice.startswith("listeners: new ones open at once")
 
 
 @pytest.mark.parametrize(

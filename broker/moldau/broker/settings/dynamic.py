@@ -124,7 +124,10 @@ def dynamic_notices(
             elif (why := without_effect(row.name)) is not None:
                 found.append(f"{name} {why} ({kind.label})")
             elif row is network.listeners:
-                found.append(f"{name} takes effect only when the broker starts ({kind.label})")
+                found.append(
+                    f"{name}: new ones open at once, and clients are told of them when the broker "
+                    f"starts again ({kind.label})"
+                )
             elif row is node.config_providers:
                 found.append(f"{name} has an effect only in the broker's file ({kind.label})")
     if unknown:
