@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import pytest
 
 from moldau.client import TransactionError
-from moldau.client.sync import Consumer
+from moldau.client.sync import Admin, Consumer
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.spark.delivery import TaskBatch, exactly_once
 from moldau.streams.spark.versions import Version, token_of
@@ -33,11 +35,18 @@ def committed(broker: SyncEmbeddedBroker, topic: str) -> list[bytes | None]:
     return found
 
 
+@pytest.fixture
+def clients(moldau_broker: SyncEmbeddedBroker) -> Iterator[dict[str, str]]:
+    """The settings of all clients. Attempts share an admin client, which an executor keeps open."""
+    settings = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    yield settings
+    Admin(settings).configuration.shared().close()
+
+
 def test_an_attempt_that_is_taken_over_commits_nothing_and_a_later_one_finds_the_version(
-    moldau_broker: SyncEmbeddedBroker, moldau_topic: str
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, clients: dict[str, str]
 ) -> None:
     make_topic(moldau_broker, moldau_topic, 1)
-    clients = {"bootstrap.servers": moldau_broker.bootstrap_servers}
     batch = TaskBatch(moldau_topic, 0, 0, "9", 3)
     before = Version()
     after = before.after(token_of(3, 1, 2), 10, "times", is_snapshot=False)
