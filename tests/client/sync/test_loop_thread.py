@@ -98,9 +98,9 @@ def test_who_waits_when_it_stops_is_told_so() -> None:
         waits.start()
         began.wait()
         unfinished = thread.spawn(wait_for_ever())
-    waits.join()
+    waits.join(60)
 
-    assert len(told) == 1
+    assert len(told) == 1, f"others use the loop: {threads()}"
     with pytest.raises(LoopStopped):
         unfinished.result(10)
     with pytest.raises(LoopStopped):
