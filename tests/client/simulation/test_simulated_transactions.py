@@ -24,6 +24,8 @@ from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 from moldau.testing import SimulatedCluster
 
+pytestmark = pytest.mark.usefixtures("no_world_is_left")
+
 BROKERS = 3
 PARTITIONS = 2
 RECORDS = 300
