@@ -480,10 +480,26 @@ def _oauth(installed: Installed) -> None:
     installed.run(_OAUTH)
 
 
+_CONNECT_REST: Final = """
+import sys
+from moldau.cli import main
+
+sys.stderr = sys.stdout
+main(["export", "connectors", "-b", {broker!r}, "--connect", "http://127.0.0.1:1"])
+"""
+
+
+def _connect_rest(installed: Installed) -> None:
+    """`moldau export` asks a worker."""
+    told = installed.run(_CONNECT_REST.format(broker=installed.broker.bootstrap_servers))
+    assert "no Connect worker answers at http://127.0.0.1:1" in told
+
+
 EXAMPLES: Final[dict[str, Example]] = {
     "arrow": _arrow,
     "avro": _avro,
     "columns": _columns,
+    "connect-rest": _connect_rest,
     "console": _console,
     "delta": _delta,
     "duckdb": _duckdb,
