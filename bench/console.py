@@ -41,7 +41,7 @@ ROUNDS: Final = 20
 PER_SECOND: Final = 200
 RECORDS: Final = 4_000
 WARM_S: Final = 3.0
-"""From the start of a console to its first visitor, who cannot type faster."""
+"""From the start of a console to its first request: an address takes as long to type."""
 GOAL_MS: Final = 300
 PAINT_GOAL_MS: Final = 1_000
 PAGES: Final = (
@@ -161,7 +161,7 @@ def p99_ms(broker: MoldauBroker) -> float:
 
 
 def p99_while_looked_at(broker: MoldauBroker) -> float:
-    """Return the same while somebody leafs through the pages, one every half second."""
+    """Return the same while the pages are looked at, one every half second."""
     left = threading.Event()
 
     def look(url: str) -> None:

@@ -14,7 +14,7 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +25,7 @@ from typing import Final
 from moldau.client.sync import Admin, Consumer, NewTopic, Producer
 from moldau.errors.codes import KafkaError
 from moldau.testing import Cluster
+from tests.chaos.queues import Tell, say
 from tests.conformance.built import go_program
 from tests.peers.apache_kafka import fetch
 
@@ -45,7 +46,6 @@ SETTINGS: Final = {
     "group.consumer.min.heartbeat.interval.ms": "1000",
 }
 LIBRARIES: Final = ("ours", "librdkafka", "java", "franz")
-Tell = Callable[[str], object]
 
 
 @dataclass(slots=True)
@@ -100,7 +100,7 @@ def target_of(library: str) -> str:
 
 
 class Scene:
-    """The cluster, the copiers, and who writes what they copy."""
+    """The cluster, the copiers, and the producer of what they copy."""
 
     def __init__(self, home: Path, libraries: Sequence[str], on_end: ExitStack) -> None:
         self.cluster = Cluster(
@@ -230,11 +230,6 @@ def main() -> int:
         say(line)
     say("wrong" if result.wrong else "each copy is the source, each record once")
     return 1 if result.wrong else 0
-
-
-def say(line: str) -> None:
-    sys.stdout.write(line + "\n")
-    sys.stdout.flush()
 
 
 if __name__ == "__main__":

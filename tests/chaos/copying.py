@@ -51,7 +51,7 @@ async def _copy_by_ours(servers: str, source: str, target: str, name: str) -> No
 
 
 class Watch:
-    """Begins the program again if nobody has looked in for so long.
+    """Begins the program again if it has not looked in for so long.
 
     librdkafka's `send_offsets_to_transaction` heeds no timeout and may wait for ever for a group
     coordinator that is gone (its issues 5456 and 5511). What a user's supervisor does then.

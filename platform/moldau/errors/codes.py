@@ -102,7 +102,10 @@ class ErrorCode(IntEnum):
     DELEGATION_TOKEN_AUTH_DISABLED = 61, "Delegation tokens are switched off."
     DELEGATION_TOKEN_NOT_FOUND = 62, "There is no such delegation token."
     DELEGATION_TOKEN_OWNER_MISMATCH = 63, "The token belongs to another principal."
-    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = 64, "Tokens are not handed out on such a connection."
+    DELEGATION_TOKEN_REQUEST_NOT_ALLOWED = (
+        64,
+        "Tokens need a login with a password or a certificate, and not with a token.",
+    )
     DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, "Not allowed to do that with the token."
     DELEGATION_TOKEN_EXPIRED = 66, "The token's time is over."
     INVALID_PRINCIPAL_TYPE = 67, "The principal's type is not supported."

@@ -5,13 +5,21 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from enum import IntEnum
-from typing import Final
+from typing import Final, Self
 
 NOT_ASKED: Final = -(2**31)
 """The value in the response to a request that did not ask for the operations."""
 
 
-class AclOperation(IntEnum):
+class _OpenEnum(IntEnum):
+    """Numbers of Kafka, of which newer brokers may have more: those are its `UNKNOWN`."""
+
+    @classmethod
+    def _missing_(cls, value: object) -> Self:
+        return cls["UNKNOWN"]
+
+
+class AclOperation(_OpenEnum):
     """An operation, by Kafka's number; `UNKNOWN` stands for one that is newer than this code."""
 
     UNKNOWN = 0
@@ -31,12 +39,8 @@ class AclOperation(IntEnum):
     DESCRIBE_TOKENS = 14
     TWO_PHASE_COMMIT = 15
 
-    @classmethod
-    def _missing_(cls, value: object) -> AclOperation:
-        return cls.UNKNOWN
 
-
-class AclResource(IntEnum):
+class AclResource(_OpenEnum):
     """The kind of a resource, by Kafka's number; `UNKNOWN` is one that is newer than this code."""
 
     UNKNOWN = 0
@@ -48,12 +52,8 @@ class AclResource(IntEnum):
     DELEGATION_TOKEN = 6
     USER = 7
 
-    @classmethod
-    def _missing_(cls, value: object) -> AclResource:
-        return cls.UNKNOWN
 
-
-class AclPattern(IntEnum):
+class AclPattern(_OpenEnum):
     """How the name of a rule matches the names of resources; `UNKNOWN` is newer than this code. ANY
     and MATCH are for filters: MATCH selects the rules that decide about a resource of that name."""
 
@@ -63,22 +63,14 @@ class AclPattern(IntEnum):
     LITERAL = 3
     PREFIXED = 4
 
-    @classmethod
-    def _missing_(cls, value: object) -> AclPattern:
-        return cls.UNKNOWN
 
-
-class AclPermission(IntEnum):
+class AclPermission(_OpenEnum):
     """Whether a rule allows or denies; `UNKNOWN` is newer than this code. ANY is for filters."""
 
     UNKNOWN = 0
     ANY = 1
     DENY = 2
     ALLOW = 3
-
-    @classmethod
-    def _missing_(cls, value: object) -> AclPermission:
-        return cls.UNKNOWN
 
 
 def bits_of(operations: Iterable[AclOperation]) -> int:

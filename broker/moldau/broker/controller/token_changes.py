@@ -12,7 +12,7 @@ of a token and nothing that lets a client in.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 from moldau.broker.controller.levels import supports_delegation_tokens
 from moldau.broker.controller.outcome import Outcome
@@ -174,17 +174,11 @@ def renew_token(
         response = RenewDelegationTokenResponse(error_code=code, expiry_timestamp_ms=at_ms)
         return Outcome(records, response)
 
-    if is_barred(requester):
-        return answer(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NO_TIME)
-    refused = _unavailable(image, rules)
-    if refused:
-        return answer(refused, 0)
-    terms, now_ms = rules.tokens, inputs.wall_ms
-    assert terms is not None
-    found = _found(image, terms, request.hmac)
-    if found is None:
-        return answer(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0)
-    token_id, token = found
+    found = _named(image, rules, request.hmac, requester)
+    if isinstance(found, _Refusal):
+        return answer(found.code, found.at_ms)
+    terms, token_id, token = found
+    now_ms = inputs.wall_ms
     if is_expired(token, now_ms):
         return answer(ErrorCode.DELEGATION_TOKEN_EXPIRED, 0)
     if not _may_renew(token, requester):
@@ -209,17 +203,11 @@ def expire_token(
         response = ExpireDelegationTokenResponse(error_code=code, expiry_timestamp_ms=at_ms)
         return Outcome(records, response)
 
-    if is_barred(requester):
-        return answer(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NO_TIME)
-    refused = _unavailable(image, rules)
-    if refused:
-        return answer(refused, 0)
-    terms, now_ms = rules.tokens, inputs.wall_ms
-    assert terms is not None
-    found = _found(image, terms, request.hmac)
-    if found is None:
-        return answer(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0)
-    token_id, token = found
+    found = _named(image, rules, request.hmac, requester)
+    if isinstance(found, _Refusal):
+        return answer(found.code, found.at_ms)
+    _, token_id, token = found
+    now_ms = inputs.wall_ms
     if not _may_renew(token, requester):
         return answer(ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH, 0)
     if request.expiry_time_period_ms < 0:
@@ -258,7 +246,7 @@ def describe_tokens(
 def sweep(
     image: Image, rules: Rules, most: int, wall_ms: int
 ) -> tuple[RemoveDelegationTokenRecord, ...]:
-    """Remove tokens whose time is over, at most `most`."""
+    """Remove expired tokens, at most `most`."""
     over = [
         RemoveDelegationTokenRecord(token_id=token_id)
         for token_id, token in image.credentials.tokens.items()
@@ -276,10 +264,31 @@ def _unavailable(image: Image, rules: Rules) -> ErrorCode | None:
     return None
 
 
-def _found(image: Image, terms: TokenRules, hmac: bytes) -> tuple[str, DelegationToken] | None:
-    tokens = image.credentials.tokens
+class _Refusal(NamedTuple):
+    code: ErrorCode
+    at_ms: int
+
+
+class _Named(NamedTuple):
+    """The token that a request names by its HMAC."""
+
+    terms: TokenRules
+    token_id: str
+    token: DelegationToken
+
+
+def _named(image: Image, rules: Rules, hmac: bytes, requester: Principal) -> _Named | _Refusal:
+    if is_barred(requester):
+        return _Refusal(ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED, _NO_TIME)
+    refused = _unavailable(image, rules)
+    if refused:
+        return _Refusal(refused, 0)
+    terms, tokens = rules.tokens, image.credentials.tokens
+    assert terms is not None
     token_id = terms.index.find(bytes(hmac), tokens.keys())
-    return None if token_id is None else (token_id, tokens[token_id])
+    if token_id is None:
+        return _Refusal(ErrorCode.DELEGATION_TOKEN_NOT_FOUND, 0)
+    return _Named(terms, token_id, tokens[token_id])
 
 
 def _may_renew(token: DelegationToken, requester: Principal) -> bool:

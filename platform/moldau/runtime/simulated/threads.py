@@ -236,13 +236,7 @@ class SimulatedQueue:
             left_s = None if until is None else until - self._threads.monotonic()
             if not block or (left_s is not None and left_s <= 0):
                 raise Empty
-            thread = waiting_thread()
-            self._waiting.append(thread)
-            try:
-                thread.park(left_s)
-            finally:
-                if thread in self._waiting:
-                    self._waiting.remove(thread)
+            wait_among(self._waiting, left_s)
         return self._items.popleft()
 
     def get_nowait(self) -> Any:
@@ -271,13 +265,7 @@ class SimulatedLock:
             left_s = None if until is None else until - self._threads.monotonic()
             if not blocking or (left_s is not None and left_s <= 0):
                 return False
-            thread = waiting_thread()
-            self._waiting.append(thread)
-            try:
-                thread.park(left_s)
-            finally:
-                if thread in self._waiting:
-                    self._waiting.remove(thread)
+            wait_among(self._waiting, left_s)
         self._holder = mine
         self._count += 1
         return True
@@ -301,6 +289,17 @@ class SimulatedLock:
 
     def __exit__(self, *_: object) -> None:
         self.release()
+
+
+def wait_among(waiting: deque[SimulatedThread], timeout_s: float | None) -> None:
+    """Park the calling thread among those that wait, until it is woken or for this long."""
+    thread = waiting_thread()
+    waiting.append(thread)
+    try:
+        thread.park(timeout_s)
+    finally:
+        if thread in waiting:
+            waiting.remove(thread)
 
 
 def waiting_thread() -> SimulatedThread:
