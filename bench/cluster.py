@@ -34,7 +34,7 @@ from confluent_kafka.cimpl import NewTopic
 from bench.harness import Case, Goal, Missing, Table
 from bench.peer_brokers import HEAP, HOST, cpu_seconds
 from moldau.errors import MoldauError
-from moldau.runtime.node_processes import NodeProcess, free_ports_in_row
+from moldau.runtime.node_processes import NodeProcess, free_ports, free_ports_in_row
 from moldau.testing import Cluster
 from tests.peers.apache_kafka import fetch
 from tests.peers.kafka_broker import (
@@ -43,7 +43,6 @@ from tests.peers.kafka_broker import (
     BrokerOptions,
     KafkaBroker,
     ask_metadata,
-    free_ports,
 )
 
 OURS: Final = "moldau"

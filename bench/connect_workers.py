@@ -20,8 +20,8 @@ from typing import Final
 import httpx
 
 from bench.peer_brokers import HOST, cpu_seconds
+from moldau.runtime.node_processes import free_ports
 from tests.peers.apache_kafka import fetch
-from tests.peers.kafka_broker import free_ports
 
 TEXT: Final = "org.apache.kafka.connect.storage.StringConverter"
 # As connect-distributed.sh starts it.

@@ -30,7 +30,7 @@ from bench.broker_load import create_topic, p50_and_p99, paced_latencies
 from bench.peer_brokers import HOST, MoldauBroker, wait_for_port
 from moldau.client import Admin, NewTopic
 from moldau.errors.codes import KafkaError
-from tests.peers.kafka_broker import free_ports
+from moldau.runtime.node_processes import free_ports
 
 SCALE: Final = float(os.environ.get("BENCH_SCALE", "1"))
 TOPICS: Final = int(10_000 * SCALE)

@@ -21,8 +21,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from pathlib import Path
 from typing import Final, Protocol, Self
 
+from moldau.runtime.node_processes import free_ports
 from tests.peers.apache_kafka import ApacheKafka, fetch
-from tests.peers.kafka_broker import SERVER_JVM, BrokerOptions, KafkaBroker, free_ports
+from tests.peers.kafka_broker import SERVER_JVM, BrokerOptions, KafkaBroker
 
 _ROOT: Final = Path(__file__).parent.parent
 HOST: Final = "127.0.0.1"

@@ -38,9 +38,9 @@ from moldau.protocol.messages.sasl_authenticate import (
     SaslAuthenticateResponse,
 )
 from moldau.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from moldau.runtime.node_processes import free_ports
 from tests.link.certificates import Authority, written
 from tests.peers.apache_kafka import fetch
-from tests.peers.kafka_broker import free_ports
 
 OURS: Final = "moldau"
 PLAIN, TLS, LOGIN = "PLAINTEXT", "SSL", "SASL_PLAINTEXT"

@@ -7,6 +7,7 @@ that cannot be reached, the test skips and says what was not there.
 from __future__ import annotations
 
 import os
+import secrets
 import shutil
 import subprocess
 import sys
@@ -48,6 +49,14 @@ def install(home: Path, *requirements: str | Path) -> None:
     )
     if cached.returncode:
         run_uv(*words)
+
+
+def new_folder(parent: Path) -> Path:
+    """A folder for wheels whose name never was before: uv's cache takes a wheel of the same path
+    and version for the same wheel."""
+    folder = parent / secrets.token_hex(8)
+    folder.mkdir()
+    return folder
 
 
 def build_wheel(distribution: str, folder: Path, **environment: str) -> tuple[Path, str]:

@@ -24,7 +24,8 @@ from typing import Any, Final, Self
 
 import pytest
 
-from tests.peers.kafka_broker import HOST, free_ports
+from moldau.runtime.node_processes import free_ports
+from tests.peers.kafka_broker import HOST
 
 _STOP_TIMEOUT_S: Final = 30
 _UP: Final = re.compile(r"^\s*bootstrap\s+(\S+):(\d+)$", re.MULTILINE)

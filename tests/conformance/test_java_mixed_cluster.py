@@ -13,11 +13,11 @@ from typing import Final
 
 import pytest
 
-from moldau.runtime.node_processes import NodeProcess
+from moldau.runtime.node_processes import NodeProcess, free_ports
 from tests.cli.shell import Shell
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.eventually import eventually
-from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker, free_ports
+from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker
 
 pytestmark = pytest.mark.real
 

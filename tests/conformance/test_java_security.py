@@ -8,11 +8,12 @@ from pathlib import Path
 import pytest
 
 from moldau.broker.main.init_command import command as init
+from moldau.runtime.node_processes import free_ports
 from tests.broker.main.processes import BrokerProcess, broker_process
 from tests.broker.main.test_init import run
 from tests.conformance.kcat import kcat
 from tests.peers.apache_kafka import fetch_or_skip
-from tests.peers.kafka_broker import free_ports, run_tool
+from tests.peers.kafka_broker import run_tool
 
 pytestmark = pytest.mark.real
 

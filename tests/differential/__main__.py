@@ -15,6 +15,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from moldau.runtime.node_processes import free_ports
 from tests.differential import document, kept, recorder
 from tests.differential.clients import CLIENTS
 from tests.differential.comparison import ORDER, differences, not_the_same_cases
@@ -23,7 +24,7 @@ from tests.differential.peers import SETTINGS, talk_to_kafka, talk_to_ours
 from tests.differential.scenarios import scenarios
 from tests.differential.talk import Entry
 from tests.peers.apache_kafka import PeerMissing, fetch
-from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker, free_ports
+from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker
 from tests.streams.kafka import renew as streams
 
 STREAMS = "streams"

@@ -31,7 +31,7 @@ from tests.databases.fixtures import mariadb_server as mariadb_server
 from tests.databases.fixtures import postgresql_server as postgresql_server
 from tests.peers.eventually import eventually
 from tests.spark.topics import make_topic, send
-from tests.wheels import build_wheel, install, needs_uv, run_uv
+from tests.wheels import build_wheel, install, needs_uv, new_folder, run_uv
 
 pytestmark = [pytest.mark.slow, pytest.mark.real, needs_uv]
 
@@ -117,7 +117,7 @@ Example = Callable[[Installed], None]
 @pytest.fixture(scope="module")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder with the wheels of the five distributions and of the one that brings them all."""
-    folder = tmp_path_factory.mktemp("extras")
+    folder = new_folder(tmp_path_factory.mktemp("extras"))
     for each in DISTRIBUTIONS:
         wheel, _ = build_wheel(each, folder, MOLDAU_PURE="1")
         shutil.move(wheel, folder)

@@ -32,6 +32,7 @@ import pytest
 from moldau.ids import format_uuid
 from moldau.protocol.connection import ClientConnection
 from moldau.protocol.messages.metadata import MetadataRequest, MetadataResponse
+from moldau.runtime.node_processes import free_ports
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.held_back import asked_for_ms, held_back
 
@@ -264,18 +265,6 @@ class KafkaBroker:
         run_tool(
             self.kafka, "kafka.tools.StorageTool", "format", "-t", self.cluster_id, "-c", settings
         )
-
-
-def free_ports(count: int) -> list[int]:
-    """Ports of the loopback address that nobody has at this moment."""
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind((HOST, 0))
-        return [int(each.getsockname()[1]) for each in held]
-    finally:
-        for each in held:
-            each.close()
 
 
 def ask_metadata(port: int, timeout_s: float = _ANSWER_TIMEOUT_S) -> MetadataResponse:

@@ -10,13 +10,13 @@ import pytest
 
 from moldau.client import Admin, NewTopic
 from moldau.errors.codes import KafkaError
+from moldau.runtime.node_processes import free_ports
 from tests.peers.apache_kafka import ApacheKafka, fetch_or_skip
 from tests.peers.kafka_broker import (
     BrokerFailed,
     BrokerOptions,
     KafkaBroker,
     ask_metadata,
-    free_ports,
 )
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 from tests.peers.known_topics import known

@@ -13,9 +13,9 @@ from typing import Any
 import httpx
 import pytest
 
+from moldau.runtime.node_processes import free_ports
 from moldau.testing import SyncEmbeddedBroker
 from tests.peers.apache_kafka import fetch_or_skip
-from tests.peers.kafka_broker import free_ports
 from tests.pipeline.running import Folder, wait_until
 from tests.pipeline.test_guide import blocks
 

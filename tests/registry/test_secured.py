@@ -9,9 +9,9 @@ import pytest
 
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
+from moldau.runtime.node_processes import free_ports
 from moldau.testing import EmbeddedBroker
 from tests.cli.shell import Shell
-from tests.peers.kafka_broker import free_ports
 from tests.registry.served import USER, instance, run_real
 
 pytestmark = pytest.mark.real

@@ -19,7 +19,7 @@ from release.build import DISTRIBUTIONS, build
 from release.sbom import NAME, write_sbom
 from tests.architecture.sources import ROOT
 from tests.newest_python import OLDEST, candidates, version
-from tests.wheels import UV, needs_uv
+from tests.wheels import UV, needs_uv, new_folder
 
 pytestmark = [pytest.mark.slow, pytest.mark.real, pytest.mark.deep, needs_uv]
 
@@ -31,7 +31,7 @@ EPOCH = "1700000000"
 @pytest.fixture(scope="module")
 def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `make dist` leaves it."""
-    folder = tmp_path_factory.mktemp("dist")
+    folder = new_folder(tmp_path_factory.mktemp("dist"))
     write_sbom(folder, build(folder, [sys.executable], EPOCH))
     return folder
 

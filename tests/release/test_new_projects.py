@@ -12,7 +12,7 @@ import pytest
 from release.build import build
 from tests.connect.processes import wait_until
 from tests.connect.worker.dev_processes import PATIENCE_S, dev
-from tests.wheels import install, needs_uv, run_uv
+from tests.wheels import install, needs_uv, new_folder, run_uv
 
 pytestmark = [pytest.mark.slow, pytest.mark.real, pytest.mark.deep, needs_uv]
 
@@ -21,8 +21,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.real, pytest.mark.deep, needs_uv]
 def test_each_kind_installs_passes_its_test_and_runs_on_two_partitions(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    wheels, home = tmp_path / "wheels", tmp_path / "home"
-    wheels.mkdir()
+    wheels, home = new_folder(tmp_path), tmp_path / "home"
     build(wheels, [sys.executable], "1700000000")
     monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
     install(home, "moldau")

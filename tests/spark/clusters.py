@@ -11,9 +11,9 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Final
 
+from moldau.runtime.node_processes import free_ports
 from moldau.spark.java import find_java
 from tests.connect.processes import wait_until
-from tests.peers.kafka_broker import free_ports
 from tests.spark.conftest import QUICK_JAVA
 
 HOST: Final = "127.0.0.1"

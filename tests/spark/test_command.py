@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from moldau.runtime.node_processes import free_ports
 from moldau.spark import java, session
 from moldau.spark.command import submit_args
 from moldau.spark.submit import submit_options
@@ -17,7 +18,6 @@ from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
 from tests.client.guides import programs, text_of
 from tests.connectors.spark.runners import need_spark, orders
-from tests.peers.kafka_broker import free_ports
 from tests.spark.topics import make_topic, send
 
 JOB = """import sys

@@ -15,6 +15,7 @@ from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from moldau.errors import ConfigError, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.runtime.node_processes import free_ports
 from moldau.spark import java
 from moldau.spark.options import parse_read
 from moldau.spark.session import new_session
@@ -26,7 +27,6 @@ from moldau.spark.source import (
 )
 from moldau.spark.tracebacks import hide_frames
 from moldau.testing import SyncEmbeddedBroker
-from tests.peers.kafka_broker import free_ports
 from tests.spark.topics import make_topic, reader, send, stream
 
 SOURCE = {"kafka.bootstrap.servers": "b:1", "subscribe": "t"}

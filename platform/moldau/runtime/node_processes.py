@@ -145,25 +145,20 @@ def _output(process: subprocess.Popen[str], timeout_s: float) -> tuple[int | Non
 
 
 def free_ports(count: int, host: str = "127.0.0.1") -> list[int]:
-    """Return ports that are free now."""
-    sockets = []
-    try:
-        for _ in range(count):
-            each = socket.socket()
-            sockets.append(each)
-            each.bind((host, 0))
-        return [each.getsockname()[1] for each in sockets]
-    finally:
-        for each in sockets:
-            each.close()
+    """Return ports that are free now.
+
+    They are below the range that the system uses for the ports of outgoing connections: any of
+    these may be taken by another program's connection before the caller listens.
+    """
+    found: set[int] = set()
+    while len(found) < count:
+        found.add(free_ports_in_row(1, host))
+    return list(found)
 
 
 def free_ports_in_row(count: int, host: str = "127.0.0.1") -> int:
-    """Return the first of several consecutive ports that are free now.
-
-    They are below the range that the system uses for the ports of outgoing connections. In that
-    range a connection may hold every second port, also for a minute after its end.
-    """
+    """Return the first of several consecutive ports that are free now, below the same range. In
+    that range a connection may hold every second port, also for a minute after its end."""
     end = _first_outgoing_port()
     for _ in range(_ROW_ATTEMPTS):
         first = secrets.randbelow(end - _LOWEST_PORT - count) + _LOWEST_PORT

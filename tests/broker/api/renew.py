@@ -25,11 +25,12 @@ from moldau.protocol.messages.incremental_alter_configs import (
 )
 from moldau.protocol.schemas.metadata_log import NoOpRecord
 from moldau.records import walk
+from moldau.runtime.node_processes import free_ports
 from tests.broker.api import conversation
 from tests.broker.api.conversation import Exchange, Footing, Question
 from tests.broker.controller.cluster import topic
 from tests.peers.apache_kafka import PeerMissing, fetch
-from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker, free_ports
+from tests.peers.kafka_broker import HOST, BrokerOptions, KafkaBroker
 
 pytestmark = pytest.mark.real  # no test, but it waits for a real process as those do
 

@@ -14,9 +14,9 @@ from moldau.client.sync import (
     NewTopic,
     SecurityAdmin,
 )
+from moldau.runtime.node_processes import free_ports
 from moldau.testing import SyncEmbeddedBroker
 from tests.peers.eventually import eventually
-from tests.peers.kafka_broker import free_ports
 
 pytestmark = pytest.mark.real
 

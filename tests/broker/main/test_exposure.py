@@ -9,8 +9,8 @@ import pytest
 
 from moldau.broker.main.exposure import exposed
 from moldau.broker.settings import Listener
+from moldau.runtime.node_processes import free_ports
 from tests.broker.main.processes import broker_process
-from tests.peers.kafka_broker import free_ports
 
 
 @pytest.mark.parametrize(

@@ -27,8 +27,8 @@ from moldau.link.certificates import issue, make_authority
 from moldau.logging import Level, Loggers
 from moldau.plugins import installed_plugins
 from moldau.runtime import Runtime
+from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real_files import RealFiles
-from tests.peers.kafka_broker import free_ports
 from tests.runtime.arena import play
 
 NOW_MS = 1_800_000_000_000

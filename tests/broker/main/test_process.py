@@ -12,6 +12,7 @@ import pytest
 
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
+from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import run
 from tests.broker.main.processes import (
     END_SECONDS,
@@ -23,7 +24,6 @@ from tests.broker.main.processes import (
 from tests.broker.server.wire import wired
 from tests.cli.shell import Shell
 from tests.peers.eventually import eventually
-from tests.peers.kafka_broker import free_ports
 
 pytestmark = pytest.mark.real
 

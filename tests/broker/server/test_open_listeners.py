@@ -10,9 +10,9 @@ import pytest
 from moldau.broker.server import Broker
 from moldau.client import Admin, Resource, ResourceType
 from moldau.runtime import Runtime
+from moldau.runtime.node_processes import free_ports
 from tests.broker.server.houses import House, house
 from tests.broker.server.wire import wired
-from tests.peers.kafka_broker import free_ports
 from tests.runtime.arena import HOST, REAL_ARENAS, play
 
 pytestmark = pytest.mark.real

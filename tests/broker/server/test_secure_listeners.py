@@ -25,10 +25,10 @@ from moldau.protocol.messages.alter_user_scram_credentials import (
 )
 from moldau.protocol.scram import ScramMechanism, salted_password
 from moldau.runtime import Runtime
+from moldau.runtime.node_processes import free_ports
 from tests.broker.server.houses import House, house
 from tests.broker.server.wire import wired
 from tests.link.certificates import Authority, written
-from tests.peers.kafka_broker import free_ports
 from tests.runtime.arena import HOST, REAL_ARENAS, play
 
 CANARY = "canary-password"

@@ -76,6 +76,11 @@ class Told(RebalanceListener):
     def on_partitions_lost(self, partitions: Sequence[TopicPartition]) -> None:
         self.words.append(("lost", tuple(partitions)))
 
+    @property
+    def moves(self) -> list[tuple[str, tuple[TopicPartition, ...]]]:
+        """The words that are about a partition."""
+        return [each for each in self.words if each[1]]
+
 
 class Reading:
     """A consumer of ours that reads in a task of its own."""
@@ -93,6 +98,10 @@ class Reading:
     @property
     def owned(self) -> set[TopicPartition]:
         return set(self.consumer.assignment)
+
+    @property
+    def generation(self) -> int:
+        return self.consumer.group_metadata().generation
 
 
 @asynccontextmanager
@@ -162,12 +171,13 @@ def test_a_static_member_comes_back_to_its_partitions(broker: Broker, options: O
             named = {**options, "group_instance_id": "b"}
             async with reading(broker, [topic], topic, **named) as second:
                 await reached(lambda: len(first.owned) == 2 and len(second.owned) == 2)
+                await reached(lambda: first.generation == second.generation)
                 before = second.owned
-                heard = len(first.told.words)
+                undisturbed = first.generation, first.told.moves
             async with reading(broker, [topic], topic, **named) as second:
                 await reached(lambda: second.owned)
                 assert second.owned == before
-            assert len(first.told.words) == heard, "nobody else was disturbed"
+            assert (first.generation, first.told.moves) == undisturbed, "nobody else was disturbed"
 
     run(main)
 

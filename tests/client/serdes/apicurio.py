@@ -23,9 +23,10 @@ from typing import Final
 
 import pytest
 
+from moldau.runtime.node_processes import free_ports
 from moldau.testing import SyncEmbeddedBroker
 from tests.peers.apache_kafka import PeerMissing
-from tests.peers.kafka_broker import HOST, SMALL_JVM, free_ports
+from tests.peers.kafka_broker import HOST, SMALL_JVM
 
 VERSION: Final = "3.0.9"  # the last one that runs on Java 17
 _ARTIFACT: Final = f"io.apicurio:apicurio-registry-app:{VERSION}:tar.gz:all"

@@ -10,9 +10,9 @@ from types import MappingProxyType
 
 import httpx
 
+from moldau.runtime.node_processes import free_ports
 from tests.connect.processes import Worker, wait_until
 from tests.peers.apache_kafka import ApacheKafka
-from tests.peers.kafka_broker import free_ports
 
 JSON = "org.apache.kafka.connect.json.JsonConverter"
 

@@ -21,13 +21,13 @@ from moldau.connectors.spark.deployments import (
 )
 from moldau.connectors.spark.session_note import Session
 from moldau.errors import ConfigError
+from moldau.runtime.node_processes import free_ports
 from moldau.spark.reach import check_reachable
 from moldau.spark.session import shared_server
 from moldau.testing import SyncEmbeddedBroker
 from tests.connectors.spark.connect_servers import found_server, server_address
 from tests.connectors.spark.connect_servers import shared as shared
 from tests.connectors.spark.runners import ids_in, need_spark, orders, orders_lake, running
-from tests.peers.kafka_broker import free_ports
 from tests.spark.clusters import standalone_cluster
 from tests.spark.topics import make_topic, send
 

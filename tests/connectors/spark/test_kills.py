@@ -20,6 +20,7 @@ from typing import Final
 import pytest
 import sqlalchemy as sa
 
+from moldau.runtime.node_processes import free_ports
 from tests.broker.main.processes import BrokerProcess, broker_process
 from tests.connectors.spark.runners import (
     SMALL,
@@ -31,7 +32,6 @@ from tests.connectors.spark.runners import (
 )
 from tests.databases.servers import postgresql_address
 from tests.peers.eventually import eventually
-from tests.peers.kafka_broker import free_ports
 from tests.spark.topics import make_topic, send
 
 pytestmark = pytest.mark.real
