@@ -120,3 +120,6 @@ class Untold:
 
 
 untold = Untold()
+
+
+SUMMARIES = {"never": "It is never imported.", "echo": "The line of another package."}

@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import io
 import json
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 import pytest
 
-from moldau.cli.application import run
+from moldau.cli.application import GROUP, SUMMARIES, run
 from moldau.cli.command import Command, Context
 from moldau.cli.commands import plugins as plugins_command
 from moldau.cli.commands import version as version_command
 from moldau.cli.output import write_lines, write_table
-from moldau.plugins import Plugins
+from moldau.plugins import Plugins, installed_plugins
 from moldau.records import KERNEL
 from tests.cli.shell import Terminal
 from tests.plugins.entry_points import FakeEntryPoint, point
@@ -92,6 +94,46 @@ def test_help_lists_every_command_and_names_the_broken() -> None:
         assert "somebody-else 1.0" in answer.err
         assert "twice in moldau.commands is claimed by one 1.0" in answer.err
         assert "Traceback" not in answer.err
+
+
+def test_help_imports_no_command_whose_summary_its_package_knows() -> None:
+    never = point("commands", "never", "tests.plugins.breaks_on_import:command", "shop")
+    table = point("command_summaries", "shop", "tests.cli.commands:SUMMARIES", "shop")
+    answer = moldau("help", points=[*POINTS, never, table])
+    assert "  never          It is never imported.\n" in answer.out
+    assert "  echo           Says it again.\n" in answer.out  # of another package than the table
+    assert answer.err == ""
+
+
+def test_a_table_of_summaries_that_cannot_be_used_costs_no_command() -> None:
+    tables = [
+        point("command_summaries", "shop", "tests.plugins.breaks_on_import:command"),
+        point("command_summaries", "number", "math:pi"),
+    ]
+    answer = moldau("help", points=[*POINTS, *tables])
+    assert "  echo           Says it again.\n" in answer.out
+    assert "RuntimeError: no licence found" in answer.err
+    assert answer.err.count("\n") == 1
+    answer = moldau("plugins", "--check", "--group", "command_summaries", points=[*POINTS, *tables])
+    assert "summaries are a mapping" in answer.err
+
+
+def test_every_installed_command_has_its_summary_in_the_table_of_its_package() -> None:
+    """The line of `moldau help` is the one of the command's own help, and no other's."""
+    plugins = installed_plugins()
+    tables, failures = plugins.load_all(SUMMARIES)
+    assert failures == ()
+    told = {
+        (plugins.named(SUMMARIES)[package].distribution, command): summary
+        for package, table in tables.items()
+        for command, summary in dict(cast(Mapping[str, str], table)).items()
+    }
+    own = {
+        (plugin.distribution, name): cast(Command, plugin.load()).summary
+        for name, plugin in plugins.named(GROUP).items()
+        if plugin.distribution.startswith("moldau-")
+    }
+    assert told == own
 
 
 def test_without_a_command_help_is_shown_and_the_code_says_so() -> None:

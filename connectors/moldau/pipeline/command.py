@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import BOOTSTRAP_VARIABLE, PROFILE, add_action_arguments
 from moldau.cli.numbers import whole
+from moldau.pipeline.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.pipeline.data_directory import DataDirectory
@@ -24,7 +25,7 @@ _PAUSE_S: Final = 1.0
 class PipelineCommand:
     """The command `moldau pipeline`. An action imports what it needs only when it runs."""
 
-    summary = "Topics, sources, Streams apps and sinks in one file: lint, plan, draw, run."
+    summary = SUMMARIES["pipeline"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

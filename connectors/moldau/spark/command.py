@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final, NoReturn
 
 from moldau.cli.command import Context, UsageError
+from moldau.spark.summaries import SUMMARIES
 
 _MASTER: Final = "local[*]"
 _SUBMIT_ARGS: Final = "PYSPARK_SUBMIT_ARGS"
@@ -24,7 +25,7 @@ _NO_PREFIX: Final = "\0"
 class SparkCommand:
     """The command `moldau spark`. An action imports what it needs only when it runs."""
 
-    summary = "Run a PySpark job that reads and writes topics: run, submit, warm."
+    summary = SUMMARIES["spark"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

@@ -15,6 +15,7 @@ from moldau.errors import ConfigError, MoldauError
 from moldau.plugins import PluginError
 
 GROUP = "moldau.commands"
+SUMMARIES = "moldau.command_summaries"
 _NEAREST_RATIO = 0.6
 _USAGE = "usage: moldau [--debug] [--version] [--profile NAME] [-b HOST:PORT] COMMAND ..."
 _BOOTSTRAP = ("-b", "--bootstrap", "--bootstrap-server")
@@ -145,20 +146,35 @@ def show_version(context: Context) -> int:
 
 
 def show_help(context: Context) -> int:
-    """List all installed commands; report the broken ones with their errors."""
-    commands, failures = context.plugins.load_all(GROUP)
+    """List all installed commands. Import those that no table has a summary of; report the broken
+    ones with their errors."""
+    known, failures = _summaries(context)
     lines = {"help": "This list, or a command's own help: moldau help COMMAND."}
-    for name, command in commands.items():
-        lines[name] = _summary_of(command)
+    for name, plugin in context.plugins.named(GROUP).items():
+        summary = known.get((plugin.distribution, name))
+        try:
+            lines[name] = summary or _summary_of(plugin.load())
+        except PluginError as error:
+            failures.append(error)
     width = max(map(len, lines))
     context.out.write(f"{_USAGE}\n\n")
     for name in sorted(lines):
         context.out.write(f"  {name:{width}}  {lines[name]}\n")
-    for failure in failures:
-        context.err.write(f"moldau: {failure.error}\n")
-    for problem in (*context.plugins.conflicts, *context.plugins.unreadable):
+    for problem in (*failures, *context.plugins.conflicts, *context.plugins.unreadable):
         context.err.write(f"moldau: {problem}\n")
     return Exit.DONE
+
+
+def _summaries(context: Context) -> tuple[dict[tuple[str, str], str], list[PluginError]]:
+    """Return the summaries by distribution and command, and the errors of tables. A distribution
+    has them for its own commands only."""
+    tables, failures = context.plugins.load_all(SUMMARIES)
+    found = {}
+    for name, table in tables.items():
+        distribution = context.plugins.named(SUMMARIES)[name].distribution
+        for command, summary in table.items() if isinstance(table, Mapping) else ():
+            found[distribution, command] = str(summary)
+    return found, [each.error for each in failures]
 
 
 def _summary_of(command: object) -> str:

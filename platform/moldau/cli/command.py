@@ -2,8 +2,9 @@
 
 A layer adds a command with one entry point in the group `moldau.commands`; the entry point's name
 is the command's name. The object can be an instance or a module: it needs a `summary`, `configure`
-and `run`. Importing it must be cheap, because `moldau help` imports all commands; heavy imports
-belong into `run`.
+and `run`. Importing it must be cheap, because completion imports it; heavy imports belong into
+`run`. `moldau help` does not import it if the distribution has a table of summaries, by an entry
+point in the group `moldau.command_summaries`.
 """
 
 from __future__ import annotations

@@ -5,6 +5,7 @@ Each check loads a plugin as the layer that uses it does, and demands no more th
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 from moldau.plugins.contracts import (
@@ -38,6 +39,15 @@ def check_command(loaded: object) -> None:
     if not isinstance(summary, str) or not summary.strip():
         raise ContractBroken("the summary of a command is a line of text")
     loaded.configure(Parser(out=StringIO(), prog="moldau"))
+
+
+def _summaries(loaded: object) -> None:
+    """Check that the plugin has a line of text for each name of a command."""
+    if not isinstance(loaded, Mapping):
+        raise ContractBroken("summaries are a mapping of names of commands to lines of text")
+    for name, summary in loaded.items():
+        if not isinstance(summary, str) or not summary.strip():
+            raise ContractBroken("the summary of a command is a line of text", command=name)
 
 
 def _assignor(loaded: object) -> None:
@@ -75,6 +85,7 @@ def _cluster_node(loaded: object) -> None:
 CONTRACTS: Final = (
     Contract(LAYERS, "layers, each with a table of contracts", _layer),
     Contract("moldau.commands", "subcommands of `moldau`", check_command),
+    Contract("moldau.command_summaries", "the lines of commands in `moldau help`", _summaries),
     Contract("moldau.assignors", "partition assignors", _assignor),
     Contract("moldau.interceptors", "interceptors of the client", _interceptor),
     Contract("moldau.partitioners", "partitioners of the producer", _partitioner),

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import add_connection_arguments, profile_beside
 from moldau.cli.commands.registry_place import URL, VARIABLE, registry_place
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.console.access import Access
@@ -23,7 +24,7 @@ LOCAL: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 class ConsoleCommand:
     """The command `moldau console`. It imports nothing of the console before it runs."""
 
-    summary = "Show a cluster in the browser: topics, messages, groups. Any Kafka will do."
+    summary = SUMMARIES["console"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.logging import Logger
@@ -154,6 +155,6 @@ def _logger(runtime: Runtime, arguments: Namespace, context: Context) -> Logger:
 
 
 command = ActionCommand(
-    "A Schema Registry with Confluent's REST API, on any Kafka cluster.",
+    SUMMARIES["registry"],
     (Action("start", "serve the schemas of a cluster", _add, _start),),
 )

@@ -18,6 +18,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.registry_place import DEFAULT, VARIABLE, registry_settings
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client.serdes.registry.schemas import RegisteredSchema, Schema
@@ -254,7 +255,7 @@ def _action(name: str, summary: str, add: Add, act: Callable[[Namespace, Context
 
 
 command = ActionCommand(
-    "Schemas of a registry: list, get, put, check, diff, delete.",
+    SUMMARIES["schema"],
     (
         _action("list", "all subjects with their latest version", _add_list, _list),
         _action("get", "one schema", _add_get, _get),

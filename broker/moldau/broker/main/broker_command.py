@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser, Namespace
 
 from moldau.broker.main.given import add_arguments
+from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context
 from moldau.cli.numbers import whole
 
@@ -21,7 +22,7 @@ _LEAVING = {
 class BrokerCommand:
     """The `broker` command. It imports nothing that a broker needs before one starts."""
 
-    summary = "Run a broker: `moldau broker start` needs no settings."
+    summary = SUMMARIES["broker"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         from moldau.cli.commands.broker_drain import add_drain_arguments

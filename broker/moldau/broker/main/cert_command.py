@@ -5,6 +5,7 @@ from __future__ import annotations
 from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit
 from moldau.cli.numbers import whole
 from moldau.errors import ConfigError
@@ -18,7 +19,7 @@ _DAYS_MAX: Final = 3650
 class CertCommand:
     """The `cert` command."""
 
-    summary = "Make an authority, and sign certificates for nodes and clients with it."
+    summary = SUMMARIES["cert"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

@@ -14,6 +14,7 @@ from argparse import ArgumentParser, Namespace
 from base64 import b32encode
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.numbers import whole
 
@@ -32,7 +33,7 @@ _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 class InitCommand:
     """The `init` command."""
 
-    summary = "Make a secured node: certificates, an admin, settings and data in one directory."
+    summary = SUMMARIES["init"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         parser.add_argument("directory", metavar="DIR", help="a new directory")

@@ -6,6 +6,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit, UsageError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ _MARK: Final = {"problem": "!! ", "record": "      ", "batch": "  ", "entry": " 
 class LogCommand:
     """The `log` command. It reads logs offline."""
 
-    summary = "Look into a log's files offline: segments, indexes, snapshots, checkpoints."
+    summary = SUMMARIES["log"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

@@ -6,6 +6,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.main.given import add_arguments, settings_given
+from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit
 
 if TYPE_CHECKING:
@@ -22,7 +23,7 @@ class Finding(NamedTuple):
 class SecurityCommand:
     """The `security` command."""
 
-    summary = "Check the settings of a node for what is open."
+    summary = SUMMARIES["security"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

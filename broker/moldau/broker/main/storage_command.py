@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, TextIO
 
 from moldau.broker.main.given import add_arguments, settings_given
 from moldau.broker.main.storage_unset import add_unset_arguments, unset
+from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit, UsageError
 
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ class StorageCommand:
     """The `storage` command: it formats directories, shows their state, deletes stored settings,
     makes ids."""
 
-    summary = "Format a node's directories for a cluster, or tell what they are."
+    summary = SUMMARIES["storage"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

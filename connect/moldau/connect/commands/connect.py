@@ -6,12 +6,13 @@ from argparse import ArgumentParser, Namespace
 
 from moldau.cli.command import Context
 from moldau.connect.commands import change, check, dead_letters, status, tap, worker
+from moldau.connect.commands.summaries import SUMMARIES
 
 
 class ConnectCommand:
     """The command with all actions."""
 
-    summary = "Run Kafka Connect workers, and manage their connectors."
+    summary = SUMMARIES["connect"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

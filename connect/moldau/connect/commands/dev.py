@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
+from moldau.connect.commands.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -40,7 +41,7 @@ Address = tuple[str, int]
 class DevCommand:
     """The command `moldau dev`. It imports nothing before it runs."""
 
-    summary = "Run a broker, Connect, a registry, the console and this folder's project together."
+    summary = SUMMARIES["dev"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         parser.add_argument(

@@ -18,6 +18,7 @@ from moldau.cli.commands.acl_words import named, operation_of, principal_of, res
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
@@ -267,7 +268,7 @@ def _plain(rule: Acl) -> dict[str, str]:
 
 
 command = ActionCommand(
-    "Access rules (ACLs): list, add, remove, explain, suggest.",
+    SUMMARIES["acl"],
     (
         Action("list", "the rules", _add_filter, _list),
         Action("add", "allow or deny something", _add_rule, _add, __doc__.partition("\n\n")[2]),

@@ -19,6 +19,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.apply_places import Places, add_places
 from moldau.cli.commands.cluster_connection import add_connection_arguments, opened_admin
 from moldau.cli.output import write_json, write_lines
+from moldau.cli.summaries import SUMMARIES
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
@@ -53,7 +54,7 @@ class Part(Protocol):
 class ApplyCommand:
     """Plans the steps from a cluster to the documents, and does them."""
 
-    summary = "Make topics, users, rules, quotas, schemas and connectors as in YAML files."
+    summary = SUMMARIES["apply"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser, json_help="write the plan as JSON")

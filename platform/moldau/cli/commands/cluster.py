@@ -18,6 +18,7 @@ from moldau.cli.commands.cluster_top import add_top, top
 from moldau.cli.commands.cluster_up import add_up, run_up
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client import LogDir
@@ -215,7 +216,7 @@ def _versions(arguments: Namespace, context: Context) -> int:
 
 
 command = ActionCommand(
-    "The cluster: up, describe, features, top, quorum, log-dirs, versions.",
+    SUMMARIES["cluster"],
     (
         Action(
             "up",

@@ -11,6 +11,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Final
 
 from moldau.cli.command import Context, Exit
+from moldau.cli.summaries import SUMMARIES
 
 _WORDS_BYTES_MAX: Final = 65_536
 
@@ -48,7 +49,7 @@ SCRIPTS: Final = {"bash": _BASH, "zsh": _ZSH, "fish": _FISH}
 class CompletionCommand:
     """The command `moldau completion`."""
 
-    summary = "The script that lets bash, zsh or fish complete commands, topics and groups."
+    summary = SUMMARIES["completion"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         parser.add_argument(

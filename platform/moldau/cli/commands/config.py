@@ -19,6 +19,7 @@ from moldau.cli.commands.setting_names import (
 )
 from moldau.cli.names import name_of
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
@@ -30,7 +31,7 @@ _TYPES: Final = ("topic", "broker", "group", "client-metrics")
 class ConfigCommand:
     """Shows and changes the settings of resources."""
 
-    summary = "Settings of topics, brokers and groups: describe, set, unset."
+    summary = SUMMARIES["config"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")

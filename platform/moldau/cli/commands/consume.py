@@ -25,6 +25,7 @@ from moldau.cli.commands.registry_place import add_schemas, take_registry
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -71,7 +72,7 @@ class Output(NamedTuple):
 class ConsumeCommand:
     """Reads records and writes them to the output."""
 
-    summary = "Read records, from the beginning to the end unless told otherwise."
+    summary = SUMMARIES["consume"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser)

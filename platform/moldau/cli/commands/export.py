@@ -10,6 +10,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.apply_places import Places, add_places
 from moldau.cli.commands.cluster_connection import add_connection_arguments, opened_admin
 from moldau.cli.output import write_json, write_lines
+from moldau.cli.summaries import SUMMARIES
 
 _OF_CLUSTER = ("topics", "users", "acls", "quotas")
 
@@ -17,7 +18,7 @@ _OF_CLUSTER = ("topics", "users", "acls", "quotas")
 class ExportCommand:
     """Writes what a cluster has as a document."""
 
-    summary = "Write topics, users, rules, quotas, schemas and connectors as YAML for apply."
+    summary = SUMMARIES["export"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser)

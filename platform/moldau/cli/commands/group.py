@@ -14,6 +14,7 @@ from moldau.cli.commands.group_plan import DRY_RUN
 from moldau.cli.commands.group_scope import add_topics, idle_groups, is_in, parse_scope
 from moldau.cli.names import name_of
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
@@ -285,7 +286,7 @@ def _facts_of(group: str, where: TopicPartition) -> dict[str, Any]:
 
 
 command = ActionCommand(
-    "Groups: list, describe (lag, live too), reset, delete, move.",
+    SUMMARIES["group"],
     (
         Action("list", "the groups there are", _add_list, _list),
         Action("describe", "state, members, offsets and lag", _add_describe, _describe),

@@ -10,6 +10,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client import Admin, TopicPartition
@@ -119,7 +120,7 @@ def _state(error: KafkaError | None) -> str:
 
 
 command = ActionCommand(
-    "Leaders of partitions: elect.",
+    SUMMARIES["leader"],
     (
         Action(
             "elect",

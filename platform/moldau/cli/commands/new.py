@@ -12,6 +12,7 @@ from argparse import ArgumentParser, Namespace
 from typing import Final
 
 from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.summaries import SUMMARIES
 
 KINDS: Final = {
     "stream": "a Streams app that counts words",
@@ -26,7 +27,7 @@ _TAKEN: Final = frozenset(("moldau", "pytest", "hatchling", "test", "tests"))
 class NewCommand:
     """The command `moldau new`."""
 
-    summary = "Make a small project that runs and has a test: a stream, a connector, a pipeline."
+    summary = SUMMARIES["new"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         lines = "; ".join(f"{name}: {what}" for name, what in KINDS.items())

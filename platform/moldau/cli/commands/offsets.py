@@ -10,6 +10,7 @@ from moldau.cli.commands.cluster_connection import add_connection_arguments, ope
 from moldau.cli.commands.consume_place import parse_time_ms
 from moldau.cli.names import topic_name
 from moldau.cli.output import write_json, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client import Admin, FoundOffset, TopicPartition
@@ -28,7 +29,7 @@ _ELECTION_S: Final = 2.0
 class OffsetsCommand:
     """Shows offsets by end or by time."""
 
-    summary = "Where logs begin and end, and the offset of a time."
+    summary = SUMMARIES["offsets"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser)

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.output import write_json, write_table
+from moldau.cli.summaries import SUMMARIES
 from moldau.plugins import Contracts, Layer, Plugin, PluginError, Plugins, installed_layers
 from moldau.plugins.contracts import LAYERS
 
@@ -17,7 +18,7 @@ Faults = Mapping[tuple[str, str], str]
 class PluginsCommand:
     """Lists layers, plugins and conflicts; `--check` also tests every plugin."""
 
-    summary = "What is installed: layers, plugins, and what is wrong with them."
+    summary = SUMMARIES["plugins"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         parser.add_argument("--json", action="store_true", help="write JSON")

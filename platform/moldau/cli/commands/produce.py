@@ -23,6 +23,7 @@ from moldau.cli.commands.registry_place import add_schemas, take_registry
 from moldau.cli.names import topic_name, typed_bytes, typed_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
+from moldau.cli.summaries import SUMMARIES
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
@@ -52,7 +53,7 @@ _LOAD_SETTINGS: Final = {"batch.size": "262144", "buffer.memory": "67108864"}
 class ProduceCommand:
     """Sends records from the input, or generated ones."""
 
-    summary = "Send records: lines of the input, or --count of them made up."
+    summary = SUMMARIES["produce"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(

@@ -10,6 +10,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import assignments
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.cli.profiles import Profile, Profiles
@@ -202,7 +203,7 @@ def _loaded(context: Context) -> tuple[str, Profiles]:
 
 
 command = ActionCommand(
-    "Profiles: clusters by name, with their settings, registry and Connect.",
+    SUMMARIES["profile"],
     (
         Action("create", "keep a cluster under a name", _add_create, _create, has_cluster=False),
         Action("use", "use a profile from now on", _add_name, _use, has_cluster=False),

@@ -12,6 +12,7 @@ from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.commands.cluster_controller import described_quorum
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client.admin.cluster import QuorumReplica
@@ -85,7 +86,7 @@ def _endpoint(text: str) -> tuple[str, str, int]:
 
 
 command = ActionCommand(
-    "The controllers that keep the metadata: status, add, remove.",
+    SUMMARIES["quorum"],
     (
         Action(
             "status", "the leader, the voters, and how far each has read", _nothing, show_quorum

@@ -17,6 +17,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client.admin.quotas import QuotaEntity
@@ -107,7 +108,7 @@ def _value(text: str) -> tuple[str, float]:
 
 
 command = ActionCommand(
-    "Quotas of users and client ids: list, set, remove.",
+    SUMMARIES["quota"],
     (
         Action("list", "all quotas", _add_nothing, _list),
         Action("set", "limit what clients produce and fetch", _add_values, _set),

@@ -22,6 +22,7 @@ from moldau.cli.commands.reassign_plan import (
 from moldau.cli.commands.reassign_watch import wait_until_moved
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client import Admin
@@ -287,7 +288,7 @@ def _facts(topic: str, number: int, move: Reassignment) -> dict[str, object]:
 
 
 command = ActionCommand(
-    "Move partitions to other brokers: plan, execute, verify, cancel, list.",
+    SUMMARIES["reassign"],
     (
         Action(
             "plan",

@@ -12,6 +12,7 @@ from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client import Admin, GroupProgress, ListedGroup, ShareOffset, TopicPartition
@@ -197,7 +198,7 @@ async def _deleted(client: Admin, groups: Sequence[str], topics: Sequence[str]) 
 
 
 command = ActionCommand(
-    "Share groups (queues): list, describe, offsets, reset, init, peek, dlq, delete.",
+    SUMMARIES["share"],
     (
         Action("list", "the share groups there are", _add_list, _list),
         Action("describe", "state, members, start offsets and lag", _add_groups, _describe),

@@ -21,6 +21,7 @@ from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.commands.login_file import shared_settings, write_login
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
@@ -215,7 +216,7 @@ def _row(token: DelegationToken) -> dict[str, object]:
 
 
 command = ActionCommand(
-    "Delegation tokens of a cluster: create, list, renew, expire.",
+    SUMMARIES["token"],
     (
         Action(
             "create",

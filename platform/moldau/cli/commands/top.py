@@ -14,6 +14,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import add_connection_arguments, opened_admin
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.cli.commands.top_report import Look
@@ -25,7 +26,7 @@ _CLEAR: Final = "\x1b[H\x1b[J"
 class TopCommand:
     """Shows a cluster, again and again."""
 
-    summary = "A cluster as it changes: rates, lag, replicas behind, open transactions."
+    summary = SUMMARIES["top"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser, json_help="write a JSON document a line, with all rows")

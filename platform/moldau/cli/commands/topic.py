@@ -15,6 +15,7 @@ from moldau.cli.commands.topic_trim import add_trim, trim
 from moldau.cli.names import topic_name
 from moldau.cli.numbers import INT16_MAX, INT32_MAX, whole
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client import Admin, CreatedTopic, Partition, Topic
@@ -237,7 +238,7 @@ def _delete(arguments: Namespace, context: Context) -> int:
 
 
 command = ActionCommand(
-    "Topics: list, describe, create, delete, alter, trim.",
+    SUMMARIES["topic"],
     (
         Action("list", "the topics there are", _add_list, _list),
         Action("describe", "partitions, leaders, replicas and settings", _add_describe, _describe),

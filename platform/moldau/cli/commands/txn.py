@@ -12,6 +12,7 @@ from moldau.cli.commands.txn_open import OpenTransaction, Survey, open_transacti
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.numbers import INT32_MAX, INT64_MAX, whole
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client import Admin, ListedTransaction, TransactionDescription
@@ -337,7 +338,7 @@ def _told(arguments: Namespace, context: Context, facts: dict[str, str], line: s
 
 
 command = ActionCommand(
-    "Transactions: list, describe, hanging, abort.",
+    SUMMARIES["txn"],
     (
         Action(
             "list",

@@ -15,6 +15,7 @@ from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.commands.login_file import shared_settings, write_login
 from moldau.cli.numbers import whole
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
@@ -180,7 +181,7 @@ def _read_password(context: Context, user: str) -> str:
 
 
 command = ActionCommand(
-    "The SCRAM users of a cluster: list, add, password, remove.",
+    SUMMARIES["user"],
     (
         Action("list", "all users", _add_nothing, _list),
         Action(

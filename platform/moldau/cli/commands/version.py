@@ -7,13 +7,14 @@ from argparse import ArgumentParser, Namespace
 
 from moldau.cli.command import Context, Exit
 from moldau.cli.output import write_json, write_table
+from moldau.cli.summaries import SUMMARIES
 from moldau.plugins import installed_layers
 
 
 class VersionCommand:
     """Prints the versions of moldau's layers and of Python, and which record kernel is used."""
 
-    summary = "Versions of moldau's layers and of Python, and the record kernel: compiled or pure."
+    summary = SUMMARIES["version"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         parser.add_argument("--json", action="store_true", help="write JSON")

@@ -8,6 +8,7 @@ from typing import Final
 from moldau.cli.command import Context
 from moldau.cli.commands.cluster_connection import add_connection_arguments
 from moldau.cli.numbers import whole
+from moldau.streams.commands.summaries import SUMMARIES
 
 _LEVELS: Final = ("trace", "debug", "info", "warn", "error", "fatal")
 _WORKERS_MAX: Final = 1000
@@ -22,7 +23,7 @@ _SHOWS: Final = {
 class StreamsCommand:
     """The `streams` command. It imports nothing that an app needs before an app is named."""
 
-    summary = "Streams apps: run, topology, explain, draw, state."
+    summary = SUMMARIES["streams"]
 
     def configure(self, parser: ArgumentParser, /) -> None:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)

@@ -1,0 +1,9 @@
+"""One line for each command in `moldau help`, which so imports none of their modules."""
+
+from __future__ import annotations
+
+from typing import Final
+
+SUMMARIES: Final = {
+    "streams": "Streams apps: run, topology, explain, draw, state.",
+}
