@@ -61,11 +61,15 @@ $(VENV)/.fuzz: $(VENV)/.made
 	$(INSTALL) --group fuzz
 	@touch $@
 
+$(VENV)/.docs: $(VENV)/.made
+	$(INSTALL) --group docs
+	@touch $@
+
 .PHONY: venv
 venv: $(VENV)/.made ## make .venv with moldau and its tools
 
 .PHONY: peers
-peers: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers ## install other clients and the fuzzer: for conformance, bench and fuzz
+peers: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.docs ## install other clients, the fuzzer and mkdocs: for conformance, bench and fuzz
 
 .PHONY: demo
 demo: $(VENV)/.demo ## a shop: PostgreSQL, Connect, Streams and Spark, and a page of plots
@@ -161,6 +165,14 @@ fuzz: $(VENV)/.fuzz ## coverage-guided fuzzing, SECONDS for each target
 .PHONY: dist
 dist: venv ## wheels and source archives of all distributions, in dist/; ARGS="--python PATH"
 	@$(BIN)/python -m release $(ARGS)
+
+.PHONY: docs
+docs: $(VENV)/.docs ## the site of the docs, in build/docs, a folder for each version; no dead link
+	@$(BIN)/python -m release.docs build/docs
+
+.PHONY: man
+man: venv ## the man pages of all commands, in build/man
+	@$(BIN)/python -m release.man build/man
 
 .PHONY: clean
 clean: ## remove what was built here

@@ -17,10 +17,16 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
+from release.man import write as write_man_pages
+
 ROOT: Final = Path(__file__).parents[1]
 DISTRIBUTIONS: Final = ("platform", "broker", "streams", "connect", "connectors")
 _OLDEST_EPOCH: Final = 315_532_800  # 1980: a zip file knows nothing older
 _LEFT: Final = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "__pycache__", "*.egg-info")
+_WITH_MAN_PAGES: Final = """
+[tool.hatch.build.targets.wheel.shared-data]
+"man" = "share/man/man1"
+"""
 _WHOLE: Final = ("pyproject.toml", "README.md", "LICENSE")
 
 
@@ -48,7 +54,8 @@ def build(out: Path, pythons: Sequence[str], epoch: str | None = None) -> list[P
 
 
 def _copied(name: str, folder: Path) -> Path:
-    """Copy the sources of a distribution; those of `moldau` are three files of the root."""
+    """Copy the sources of a distribution; those of `moldau` are three files of the root,
+    and the man pages."""
     target = folder / name
     if name != "moldau":
         shutil.copytree(ROOT / name, target, ignore=_LEFT)
@@ -56,6 +63,9 @@ def _copied(name: str, folder: Path) -> Path:
     target.mkdir()
     for each in _WHOLE:
         shutil.copyfile(ROOT / each, target / each)
+    write_man_pages(target / "man")
+    with (target / "pyproject.toml").open("a", encoding="utf-8") as settings:
+        settings.write(_WITH_MAN_PAGES)
     return target
 
 

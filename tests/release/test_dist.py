@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import zipfile
 from pathlib import Path
 
 import pytest
@@ -54,6 +55,13 @@ def test_there_is_a_wheel_for_everywhere_one_for_here_and_a_source_archive(archi
     tag = f"cp{sys.version_info[0]}{sys.version_info[1]}"
     assert any(each.startswith("moldau_platform-") and f"-{tag}-" in each for each in names)
     assert not list(archives.glob(".*"))
+
+
+def test_the_wheel_of_moldau_brings_the_man_pages(archives: Path) -> None:
+    (wheel,) = archives.glob("moldau-*.whl")
+    with zipfile.ZipFile(wheel) as opened:
+        names = opened.namelist()
+    assert any(each.endswith(".data/data/share/man/man1/moldau-topic.1") for each in names)
 
 
 def test_two_builds_are_equal(archives: Path, tmp_path: Path) -> None:

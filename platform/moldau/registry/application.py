@@ -63,6 +63,10 @@ class Api:
         self.reads = Routes(self._reads())
         self.writes = Routes(self._writes())
 
+    def table(self) -> list[tuple[str, str]]:
+        """Return method and path of each endpoint."""
+        return [(method, path) for method, path, _ in (*self._reads(), *self._writes())]
+
     def _reads(self) -> list[Row]:
         queries = self._queries
         version = "/subjects/{subject}/versions/{version}"

@@ -53,6 +53,11 @@ _SUMMARIES: Final = {
 _HAS_BODY: Final = frozenset({"create", "put_config", "patch_config", "alter_offsets", "validate"})
 
 
+def summary(name: str) -> str:
+    """Return what an endpoint does, in a line."""
+    return _SUMMARIES[name]
+
+
 def document(api: Api, version: str) -> dict[str, Any]:
     """Return the OpenAPI 3.1 document."""
     paths: dict[str, dict[str, Any]] = {}
@@ -83,7 +88,7 @@ def _operation(method: str, path: str, name: str) -> dict[str, Any]:
     failed = {"$ref": "#/components/schemas/Error"}
     found: dict[str, Any] = {
         "operationId": name,
-        "summary": _SUMMARIES[name],
+        "summary": summary(name),
         "parameters": parameters,
         "responses": {
             "2XX": {"description": "It is done"},

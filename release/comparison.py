@@ -1,0 +1,64 @@
+"""The goals of all benches, with what was measured: read from the tables under bench/results/."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+MARK: Final = "<!-- tables -->"
+_GOAL: Final = re.compile(r"- (met|MISSED): `([^`]+)` / `([^`]+)` = ([^,]+), goal (.+)")
+_MILLI: Final = re.compile(r"^([\d.]+) m$")
+
+
+@dataclass(frozen=True, slots=True)
+class Goal:
+    """What one table of a bench was to show of two cases, and what it shows."""
+
+    bench: str
+    table: str
+    case: str
+    peer: str
+    ratio: str
+    goal: str
+    is_met: bool
+
+
+def bench_tables(results: Path) -> list[Goal]:
+    """Return the goals that are ratios, in the order of the files."""
+    found: list[Goal] = []
+    for path in sorted(results.glob("*.md")):
+        found += goals(path.stem, path.read_text(encoding="utf-8"))
+    return found
+
+
+def goals(bench: str, text: str) -> Iterator[Goal]:
+    table = ""
+    for line in text.splitlines():
+        if line.startswith("## "):
+            table = line.removeprefix("## ")
+        elif match := _GOAL.fullmatch(line):
+            said, case, peer, ratio, goal = match.groups()
+            sign, _, bound = goal.partition(" ")
+            bound = _plain(bound)
+            yield Goal(bench, table, case, peer, _plain(ratio), f"{sign} {bound}", said == "met")
+
+
+def render_goals(all_goals: Iterable[Goal]) -> str:
+    """A table of them, for the page of the comparison."""
+    lines = ["| what | moldau | beside | ratio | goal | |", "|-|-|-|-:|-|-|"]
+    for each in all_goals:
+        what = f"[{each.bench}](bench/{each.bench}.md): {each.table}".replace("|", r"\|")
+        said = "met" if each.is_met else "MISSED"
+        lines.append(
+            f"| {what} | {each.case} | {each.peer} | {each.ratio} | {each.goal} | {said} |"
+        )
+    return "\n".join(lines)
+
+
+def _plain(number: str) -> str:
+    """`617 m` is a number of thousandths in the tables."""
+    match = _MILLI.match(number)
+    return f"{float(match[1]) / 1000:.3g}" if match else number
