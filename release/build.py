@@ -17,16 +17,13 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from release.man import write as write_man_pages
+from release.man import write as write_man
 
 ROOT: Final = Path(__file__).parents[1]
 DISTRIBUTIONS: Final = ("platform", "broker", "streams", "connect", "connectors")
 _OLDEST_EPOCH: Final = 315_532_800  # 1980: a zip file knows nothing older
 _LEFT: Final = shutil.ignore_patterns("*.so", "*.pyd", "*.c", "__pycache__", "*.egg-info")
-_WITH_MAN_PAGES: Final = """
-[tool.hatch.build.targets.wheel.shared-data]
-"man" = "share/man/man1"
-"""
+_MAN: Final = "share/man/man1"
 _WHOLE: Final = ("pyproject.toml", "README.md", "LICENSE")
 
 
@@ -63,9 +60,10 @@ def _copied(name: str, folder: Path) -> Path:
     target.mkdir()
     for each in _WHOLE:
         shutil.copyfile(ROOT / each, target / each)
-    write_man_pages(target / "man")
+    # File by file: hatchling leaves a folder out where nothing else is selected.
+    pages = [f'"man/{page.name}" = "{_MAN}/{page.name}"\n' for page in write_man(target / "man")]
     with (target / "pyproject.toml").open("a", encoding="utf-8") as settings:
-        settings.write(_WITH_MAN_PAGES)
+        settings.writelines(["\n[tool.hatch.build.targets.wheel.shared-data]\n", *pages])
     return target
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -89,4 +90,6 @@ def test_shared_options_are_told_once() -> None:
 def test_the_sources_of_the_wheel_have_the_pages(tmp_path: Path) -> None:
     source = _copied("moldau", tmp_path)
     assert (source / "man" / "moldau-topic.1").is_file()
-    assert '"man" = "share/man/man1"' in (source / "pyproject.toml").read_text()
+    settings = tomllib.loads((source / "pyproject.toml").read_text())
+    shared = settings["tool"]["hatch"]["build"]["targets"]["wheel"]["shared-data"]
+    assert shared["man/moldau-topic.1"] == "share/man/man1/moldau-topic.1"
