@@ -21,7 +21,7 @@ from bench.connect_workers import ConnectProcess, java_worker, moldau_worker
 from bench.harness import Case, Goal, Table
 from bench.peer_brokers import HOST, MoldauBroker
 from moldau.client import KafkaError, TopicPartition
-from moldau.client.consumer.offsets import LATEST
+from moldau.client.base.offsets import LATEST
 from moldau.client.sync import Admin, Producer
 from tests.peers.apache_kafka import PeerMissing
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from moldau.client import Admin
-from moldau.client.group.coordinator import TRANSACTION, find_coordinator
+from moldau.client.base.coordinator import TRANSACTION, find_coordinator
 from moldau.errors.codes import raise_for
 from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,

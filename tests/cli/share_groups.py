@@ -8,7 +8,7 @@ from typing import Any
 
 from moldau.cli.commands.cluster_connection import Opened, opened
 from moldau.client import Admin, KafkaError
-from moldau.client.group.coordinator import Coordinator
+from moldau.client.base.coordinator import Coordinator
 from moldau.errors.codes import ErrorCode
 from moldau.ids import format_uuid, new_uuid
 from moldau.protocol.messages.share_group_heartbeat import (

@@ -33,7 +33,7 @@ from moldau.client import (
     Topic,
     TopicPartition,
 )
-from moldau.client.consumer.offsets import EARLIEST
+from moldau.client.base.offsets import EARLIEST
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.plugins import Plugins

@@ -13,7 +13,7 @@ import pytest
 from moldau.cli.commands.consume_group import GroupReading
 from moldau.cli.commands.consume_place import BEGINNING, OffsetOrTime
 from moldau.client import Consumer, FoundOffset, OffsetAndMetadata, TopicPartition
-from moldau.client.consumer.offsets import EARLIEST
+from moldau.client.base.offsets import EARLIEST
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Clock
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from moldau.client.settings import producer as producer_settings
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
-from moldau.client.settings.given import (
+from moldau.client.settings.every_client import (
     RECORD_ROWS,
     WITHOUT_MEANING,
     WITHOUT_MEANING_PREFIXES,

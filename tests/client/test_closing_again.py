@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from moldau.client import Admin, Consumer, Producer
-from moldau.client.consumer.interceptors import ConsumerInterceptor
+from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.producer.record import ProducerInterceptor
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.metadata import MetadataRequest

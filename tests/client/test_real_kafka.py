@@ -22,7 +22,7 @@ from moldau.client import (
     TopicPartition,
 )
 from moldau.client.admin.topics import TO_THE_END
-from moldau.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
+from moldau.client.base.offsets import EARLIEST, LATEST, MAX_TIMESTAMP
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import API
 from tests.peers.either_broker import Broker

@@ -16,7 +16,7 @@ from typing import Final
 import pytest
 
 from moldau.client import NewTopic, TopicPartition
-from moldau.client.consumer.offsets import LATEST
+from moldau.client.base.offsets import LATEST
 from moldau.client.sync import Admin, Consumer, Producer
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau

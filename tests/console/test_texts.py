@@ -7,7 +7,7 @@ from importlib.resources import files
 import pytest
 
 from moldau.client.admin.progress import PartitionProgress
-from moldau.client.settings.arguments import OffsetAndMetadata
+from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.console.offsets import Ends, planned
 from moldau.console.paging import paged
 from moldau.console.rendering import BadForm

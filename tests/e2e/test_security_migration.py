@@ -15,7 +15,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client.settings.file import load_settings
+from moldau.client.base.file import load_settings
 from moldau.client.sync import Admin, Consumer, NewTopic, Producer
 from moldau.config.properties import parse_properties
 from moldau.errors.codes import ErrorCode, KafkaError

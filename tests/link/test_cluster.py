@@ -11,7 +11,8 @@ from unittest.mock import patch
 import pytest
 
 from moldau.client import Admin, ClientClosed, Consumer, Producer, TopicPartition
-from moldau.client.consumer.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
+from moldau.client.base.given import resolve
+from moldau.client.base.offsets import EARLIEST, LATEST, MAX_TIMESTAMP, list_offsets
 from moldau.client.settings import rows
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.addresses import Address
@@ -39,7 +40,7 @@ T0 = TopicPartition("t", 0)
 
 def cluster(runtime: Runtime, **options: object) -> Cluster:
     given = {"bootstrap_servers": BOOTSTRAP, **options}
-    return Cluster(runtime, rows.resolve(rows.ADMIN_SETTINGS, {}, given))
+    return Cluster(runtime, resolve(rows.ADMIN_SETTINGS, {}, given))
 
 
 def answer(epoch: int, leader: int, topic_id: int = 1) -> MetadataResponse:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 
-from moldau.client.settings.rows import ADMIN_SETTINGS, resolve
+from moldau.client.base.given import resolve
+from moldau.client.settings.rows import ADMIN_SETTINGS
 from moldau.link.cluster import Cluster
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest, ListOffsetsResponse
 from moldau.runtime import Runtime

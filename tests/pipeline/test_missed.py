@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client.consumer.offsets import EARLIEST
+from moldau.client.base.offsets import EARLIEST
 from moldau.client.consumer.positions import MISSED
 from moldau.client.sync import Admin, Producer
 from moldau.pipeline.data_directory import DataDirectory

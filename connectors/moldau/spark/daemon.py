@@ -15,9 +15,9 @@ from typing import Final
 
 PRELOADED: Final = (
     "pyspark.worker",
-    "moldau.client.sync.admin",
-    "moldau.client.sync.consumer",
-    "moldau.client.sync.producer",
+    "moldau.client.admin.sync.admin",
+    "moldau.client.consumer.sync.consumer",
+    "moldau.client.producer.sync.producer",
     "moldau.spark.lookups",
     "moldau.spark.ranges",
 )

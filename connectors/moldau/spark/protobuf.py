@@ -6,7 +6,7 @@ from datetime import UTC, datetime, timedelta
 from importlib import import_module
 from typing import Any, Final
 
-from moldau.client.serdes.extras import need
+from moldau.client.base.extras import need
 from moldau.errors import ConfigError
 
 _TIMESTAMP: Final = "google.protobuf.Timestamp"

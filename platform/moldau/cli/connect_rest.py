@@ -55,7 +55,7 @@ class Rest:
 
     def __init__(self, arguments: Namespace, context: Context, option: str = "--url") -> None:
         """Take the URL of the arguments, which `option` gives, or of the context."""
-        from moldau.client.serdes.extras import need
+        from moldau.client.base.extras import need
 
         httpx = need("httpx", "connect-rest")
         self._option = option

@@ -37,16 +37,22 @@ if TYPE_CHECKING:
         TransactionAdmin,
         TransactionDescription,
     )
-    from moldau.client.consumer.columns import BinaryColumn, HeadersColumn, PartitionColumns
+    from moldau.client.base.arguments import OffsetAndMetadata
+    from moldau.client.base.columns import BinaryColumn, HeadersColumn, PartitionColumns
+    from moldau.client.base.coordinator import GroupMetadata
+    from moldau.client.base.file import load_settings
+    from moldau.client.base.interceptor import ConsumerInterceptor
+    from moldau.client.base.lifecycle import ClientNotStarted
+    from moldau.client.base.offsets import EARLIEST, LATEST, FoundOffset
     from moldau.client.consumer.consumer import Consumer
-    from moldau.client.consumer.interceptors import ConsumerInterceptor
-    from moldau.client.consumer.offsets import EARLIEST, LATEST, FoundOffset
     from moldau.client.consumer.options import ConsumerOptions
     from moldau.client.consumer.records import PartitionRecords
+    from moldau.client.consumer.share.acknowledgements import AcknowledgeType
+    from moldau.client.consumer.share.consumer import ShareConsumer, ShareConsumerOptions
+    from moldau.client.consumer.share.message import Message
     from moldau.client.group.descriptions import GroupDescription, ListedGroup, MemberDescription
     from moldau.client.group.group_member import GroupMember
     from moldau.client.group.listener import RebalanceListener
-    from moldau.client.group.member import GroupMetadata
     from moldau.client.group.options import MemberOptions
     from moldau.client.group.protocols import Assigned, Protocols
     from moldau.client.producer.columns import RecordColumns
@@ -69,13 +75,7 @@ if TYPE_CHECKING:
         TransactionError,
     )
     from moldau.client.serdes.contract import DeserializationFailed, SerializationFailed
-    from moldau.client.settings.arguments import OffsetAndMetadata
-    from moldau.client.settings.file import load_settings
-    from moldau.client.settings.lifecycle import ClientNotStarted
     from moldau.client.settings.options import AdminOptions
-    from moldau.client.share.acknowledgements import AcknowledgeType
-    from moldau.client.share.consumer import ShareConsumer, ShareConsumerOptions
-    from moldau.client.share.message import Message
     from moldau.errors import ConfigError, CorruptRecord, MoldauError
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.link.lifetime import ClientClosed, WrongLoop
@@ -110,16 +110,16 @@ _MODULES = {
     "admin.share_groups": "ShareGroupAdmin ShareOffset",
     "admin.topics": "CreatedTopic NewTopic",
     "admin.transactions": "ListedTransaction TransactionAdmin TransactionDescription",
-    "consumer.columns": "BinaryColumn HeadersColumn PartitionColumns",
+    "base.columns": "BinaryColumn HeadersColumn PartitionColumns",
     "consumer.consumer": "Consumer",
-    "consumer.interceptors": "ConsumerInterceptor",
-    "consumer.offsets": "EARLIEST FoundOffset LATEST",
+    "base.interceptor": "ConsumerInterceptor",
+    "base.offsets": "EARLIEST FoundOffset LATEST",
     "consumer.options": "ConsumerOptions",
     "consumer.records": "PartitionRecords",
     "group.descriptions": "GroupDescription ListedGroup MemberDescription",
     "group.group_member": "GroupMember",
     "group.listener": "RebalanceListener",
-    "group.member": "GroupMetadata",
+    "base.coordinator": "GroupMetadata",
     "group.options": "MemberOptions",
     "group.protocols": "Assigned Protocols",
     "producer.columns": "RecordColumns",
@@ -134,12 +134,12 @@ _MODULES = {
         "AbortableTransactionError FatalTransactionError RetriableTransactionError TransactionError"
     ),
     "serdes.contract": "DeserializationFailed SerializationFailed",
-    "settings.arguments": "OffsetAndMetadata",
-    "settings.file": "load_settings",
-    "settings.lifecycle": "ClientNotStarted",
-    "share.acknowledgements": "AcknowledgeType",
-    "share.consumer": "ShareConsumer ShareConsumerOptions",
-    "share.message": "Message",
+    "base.arguments": "OffsetAndMetadata",
+    "base.file": "load_settings",
+    "base.lifecycle": "ClientNotStarted",
+    "consumer.share.acknowledgements": "AcknowledgeType",
+    "consumer.share.consumer": "ShareConsumer ShareConsumerOptions",
+    "consumer.share.message": "Message",
 }
 _HOMES = {name: home for home, names in _MODULES.items() for name in names.split()}
 

@@ -14,7 +14,7 @@ from moldau.client import Admin, NewTopic
 from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
 from moldau.client.admin.progress import GroupProgress
 from moldau.client.admin.survey import Survey
-from moldau.client.consumer.offsets import EARLIEST, LATEST
+from moldau.client.base.offsets import EARLIEST, LATEST
 from moldau.console.changes import see, store_offsets
 from moldau.console.connection import Connection
 from moldau.console.history import chart

@@ -15,7 +15,7 @@ from typing import Final
 
 from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer, TopicPartition
 from moldau.client.admin.configs import Resource, ResourceType
-from moldau.client.consumer.offsets import LATEST
+from moldau.client.base.offsets import LATEST
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
 from moldau.logging import Logger

@@ -122,7 +122,7 @@ class ClusterSecurity(NamedTuple):
 
     def client(self) -> dict[str, str]:
         """Return the settings of the admin."""
-        from moldau.client.settings.file import load_settings
+        from moldau.client.base.file import load_settings
 
         return load_settings(self.client_path)
 

@@ -19,7 +19,7 @@ from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import broker_settings
 from moldau.cli.command import Command, Context, Exit, UsageError
 from moldau.client import Admin, NewTopic, Producer
-from moldau.client.settings.file import load_settings
+from moldau.client.base.file import load_settings
 from moldau.config import load_file, overrides
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError

@@ -16,7 +16,7 @@ import pytest
 
 from moldau.client import Admin, NewTopic, OffsetAndMetadata, Resource, ResourceType, TopicPartition
 from moldau.client.admin.cluster import Downgrade
-from moldau.client.consumer.offsets import LATEST
+from moldau.client.base.offsets import LATEST
 from moldau.errors import ConfigError
 from moldau.protocol.election import Election
 from moldau.runtime import Runtime

@@ -10,8 +10,8 @@ from typing import Any, assert_type
 import pytest
 
 from moldau.client import Admin, ErrorCode, NewTopic, OffsetsNotStored, TopicPartition
-from moldau.client.consumer.offsets import EARLIEST, LATEST
-from moldau.client.consumer.unknown_topic import UnknownTopic
+from moldau.client.base.offsets import EARLIEST, LATEST
+from moldau.client.base.unknown_topic import UnknownTopic
 from moldau.errors.codes import KafkaError
 from moldau.link.settings import bootstrap_servers
 from moldau.protocol.messages.offset_commit import OffsetCommitRequest

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client import Admin, KafkaError, NewTopic, TopicPartition
-from moldau.client.group.coordinator import Coordinator
+from moldau.client.base.coordinator import Coordinator
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.share_group_heartbeat import (
     ShareGroupHeartbeatRequest,

@@ -21,7 +21,7 @@ from moldau.client import (
     TopicPartition,
 )
 from moldau.client.admin.configs import ConfigEntry
-from moldau.client.consumer.offsets import LATEST
+from moldau.client.base.offsets import LATEST
 from moldau.ids import ZERO_UUID
 from moldau.protocol.acl_operations import operations_in
 from moldau.protocol.declare import Request, Response

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.consumer.fetcher import Fetcher
-from moldau.client.consumer.interceptors import ConsumerInterceptor
 from moldau.client.consumer.records import PartitionRecords
 from moldau.runtime import Runtime
 from tests.client.consumer.test_consumer import consumer, fill

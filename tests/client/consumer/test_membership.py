@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client.group.member import GroupMetadata
+from moldau.client.base.coordinator import GroupMetadata
 from moldau.errors.codes import KafkaError
 from moldau.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from moldau.protocol.messages.join_group import JoinGroupRequest

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.broker.log.shell import rest
 from moldau.client import Consumer, RebalanceListener, TopicPartition
+from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.group.member import NOBODY, Identity
-from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.errors.codes import KafkaError
 from moldau.link.lifetime import ClientClosed
 from tests.client.group.consumer_book import (

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import pytest
 
 from moldau.client import Producer
+from moldau.client.base.given import resolve
 from moldau.client.settings import rows
 from moldau.client.settings.producer import longest_delivery_ms
 from moldau.config import BadSettings
@@ -34,7 +35,7 @@ INT_MAX = 2**31 - 1
     ],
 )
 def test_it_lasts_for_a_linger_and_a_request(options: dict[str, Any], longest_ms: int) -> None:
-    settings = rows.resolve(rows.PRODUCER_SETTINGS, {"bootstrap.servers": BOOTSTRAP}, options)
+    settings = resolve(rows.PRODUCER_SETTINGS, {"bootstrap.servers": BOOTSTRAP}, options)
     assert longest_delivery_ms(settings) == longest_ms
 
 

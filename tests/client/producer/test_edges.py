@@ -12,8 +12,8 @@ import pytest
 
 from moldau.client import Producer, ProducerInterceptor, Sent
 from moldau.client.producer.delivery import Deliveries, Delivery
+from moldau.client.producer.sync.shared_producer import SharedProducer
 from moldau.client.serdes.contract import Place
-from moldau.client.sync.shared_producer import SharedProducer
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.produce import ProduceRequest

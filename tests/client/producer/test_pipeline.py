@@ -11,11 +11,11 @@ from typing import Any, Final
 import pytest
 
 from moldau.client import Producer, Sent
+from moldau.client.base.user_code import load_interceptors
 from moldau.client.producer.delivery import Deliveries, Delivery
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord
+from moldau.client.producer.sync.shared_producer import SharedProducer
 from moldau.client.serdes.contract import Place, SerializationFailed
-from moldau.client.settings.user_code import load_interceptors
-from moldau.client.sync.shared_producer import SharedProducer
 from moldau.config import BadSettings
 from moldau.errors import ConfigError, MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError

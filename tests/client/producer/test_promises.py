@@ -14,8 +14,8 @@ import pytest
 
 from moldau.client import Producer, ProducerInterceptor, Sent
 from moldau.client.producer.record import SendOptions
+from moldau.client.producer.sync.shared_producer import SharedProducer
 from moldau.client.serdes.contract import Place, SerializationFailed
-from moldau.client.sync.shared_producer import SharedProducer
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest

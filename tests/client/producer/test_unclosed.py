@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from moldau.client import Admin, ClientClosed, Consumer, Producer
-from moldau.client.settings.lifecycle import Lifecycle
+from moldau.client.base.lifecycle import Lifecycle
 from moldau.testing import SyncEmbeddedBroker
 
 COUNT = 50

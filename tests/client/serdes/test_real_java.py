@@ -11,9 +11,10 @@ from uuid import UUID
 
 import pytest
 
+from moldau.client.base.given import resolve
 from moldau.client.serdes import Place
 from moldau.client.serdes.resolve import resolve_deserializer, resolve_serializer
-from moldau.client.settings.rows import CONSUMER_SETTINGS, PRODUCER_SETTINGS, resolve
+from moldau.client.settings.rows import CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from tests.peers.apache_kafka import fetch_or_skip
 
 pytestmark = pytest.mark.real

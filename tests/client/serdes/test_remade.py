@@ -16,6 +16,7 @@ import pydantic
 import pytest
 from google.protobuf import timestamp_pb2
 
+from moldau.client.base.given import resolve
 from moldau.client.serdes import (
     AvroDeserializer,
     AvroSerializer,
@@ -42,7 +43,7 @@ from moldau.client.serdes import (
     record_subject,
 )
 from moldau.client.settings import serdes as rows
-from moldau.client.settings.rows import PRODUCER_SETTINGS, resolve
+from moldau.client.settings.rows import PRODUCER_SETTINGS
 from moldau.runtime.real import RealRuntime
 from tests.client.serdes.served_registry import served_registry
 

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
+from moldau.client.base.extras import need
+from moldau.client.base.given import resolve
 from moldau.client.serdes import Place, SchemaRegistry
-from moldau.client.serdes.extras import need
 from moldau.client.serdes.registry.naming import (
     SchemaOptions,
     record_subject,
@@ -23,7 +24,7 @@ from moldau.client.serdes.resolve import (
     resolve_deserializer,
     resolve_serializer,
 )
-from moldau.client.settings.rows import CONSUMER_SETTINGS, PRODUCER_SETTINGS, resolve
+from moldau.client.settings.rows import CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from moldau.config import Settings
 from moldau.errors import ConfigError
 from moldau.plugins import Plugins

@@ -11,11 +11,12 @@ from typing import Any, Final
 import pytest
 
 from moldau.client import Admin, Consumer, Producer
+from moldau.client.base.given import resolve
 from moldau.client.serdes.registry import SchemaRegistry
 from moldau.client.settings import producer as producer_rows
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
-from moldau.client.settings.given import (
+from moldau.client.settings.every_client import (
     WITHOUT_MEANING_PREFIXES,
     WITHOUT_MEANING_TO_ADMINS,
     WITHOUT_MEANING_TO_CONSUMERS,
@@ -40,11 +41,11 @@ NULL_HERE: Final = frozenset(
 
 def test_mappings_and_keywords_mean_the_same_and_keywords_win() -> None:
     given = {"bootstrap.servers": "a:1,b:2", "batch.size": "10"}
-    settings = rows.resolve(rows.PRODUCER_SETTINGS, given, {"batch_size": 20, "linger_ms": 0})
+    settings = resolve(rows.PRODUCER_SETTINGS, given, {"batch_size": 20, "linger_ms": 0})
     assert settings[producer_rows.batch_size] == 20
     assert settings[producer_rows.linger_ms] == 0
     assert addresses(settings) == (Address("a", 1), Address("b", 2))
-    listed = rows.resolve(rows.ADMIN_SETTINGS, {}, {"bootstrap_servers": ["a:1", "b:2"]})
+    listed = resolve(rows.ADMIN_SETTINGS, {}, {"bootstrap_servers": ["a:1", "b:2"]})
     assert addresses(listed) == (Address("a", 1), Address("b", 2))
 
 
@@ -123,7 +124,7 @@ def test_idempotence_is_on_unless_something_rules_it_out(
     options: dict[str, object], expected: bool
 ) -> None:
     given = {"bootstrap_servers": "a:1", **options}
-    assert producer_rows.idempotent(rows.resolve(rows.PRODUCER_SETTINGS, {}, given)) is expected
+    assert producer_rows.idempotent(resolve(rows.PRODUCER_SETTINGS, {}, given)) is expected
 
 
 @pytest.mark.parametrize(

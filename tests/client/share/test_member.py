@@ -6,8 +6,8 @@ import random
 
 import pytest
 
+from moldau.client.consumer.share.member import ShareMember, ShareMemberState
 from moldau.client.group.member import MemberSettings
-from moldau.client.share.member import ShareMember, ShareMemberState
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.share_group_heartbeat import (
     Assignment,

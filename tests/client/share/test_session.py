@@ -6,8 +6,13 @@ import random
 
 import pytest
 
-from moldau.client.share.acknowledgements import Acknowledgement, AcknowledgeType, runs
-from moldau.client.share.session import FetchLimits, SessionReady, SharePartition, ShareSession
+from moldau.client.consumer.share.acknowledgements import Acknowledgement, AcknowledgeType, runs
+from moldau.client.consumer.share.session import (
+    FetchLimits,
+    SessionReady,
+    SharePartition,
+    ShareSession,
+)
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff
 from moldau.protocol.messages import share_acknowledge as acknowledge

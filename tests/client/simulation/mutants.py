@@ -29,6 +29,7 @@ from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.broker.decision.outcome import give
 from moldau.broker.decision.runtime import DecisionRuntime
 from moldau.client import TopicPartition
+from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.consumer.assignment import Assignment
 from moldau.client.consumer.position import Asked, Position
 from moldau.client.consumer.positions import Positions
@@ -39,7 +40,6 @@ from moldau.client.group.member import Change, Kind, Member
 from moldau.client.group.session import GroupSession
 from moldau.client.producer.batch import Batch, Trace
 from moldau.client.producer.queue import PartitionQueue
-from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.ids import Uuid
 from moldau.link.metadata import Metadata
 from moldau.protocol.messages.consumer_group_heartbeat import TopicPartitions

@@ -12,6 +12,7 @@ from typing import Any, Final
 
 import pytest
 
+from moldau.client.base.blocking import BlockingClient, ClientState
 from moldau.client.serdes import RegistryError
 from moldau.client.sync import (
     Admin,
@@ -21,7 +22,6 @@ from moldau.client.sync import (
     RebalanceListener,
     SchemaRegistry,
 )
-from moldau.client.sync.client import BlockingClient, ClientState
 from moldau.errors.codes import KafkaError
 from moldau.runtime.loop_thread import _PROCESS, LoopThread
 from moldau.testing import SyncEmbeddedBroker

@@ -18,10 +18,10 @@ import pytest
 
 import moldau.client
 from moldau.client import NewTopic
+from moldau.client.base.configuration import _pickled, _Shared
 from moldau.client.serdes import AvroDeserializer, AvroSerializer, SchemaRegistry
 from moldau.client.settings import producer as rows
 from moldau.client.sync import Admin, Configuration, Consumer, Producer
-from moldau.client.sync.configuration import _pickled, _Shared
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.serdes.served_registry import ServedRegistry, served_registry

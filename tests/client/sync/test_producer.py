@@ -19,6 +19,7 @@ import pytest
 from moldau.client import NewTopic
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord
+from moldau.client.producer.sync.shared_producer import LockedAccumulator
 from moldau.client.sync import (
     Admin,
     ClientNotStarted,
@@ -29,7 +30,6 @@ from moldau.client.sync import (
     SentRange,
     WrongThread,
 )
-from moldau.client.sync.shared_producer import LockedAccumulator
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.sync.interrupts import heeds_ctrl_c as heeds_ctrl_c

@@ -10,8 +10,8 @@ import pytest
 
 from moldau.client import NewTopic
 from moldau.client.producer.record import ProducerRecord, checked
+from moldau.client.producer.sync.shared_producer import SharedProducer
 from moldau.client.sync import Admin, Producer
-from moldau.client.sync.shared_producer import SharedProducer
 from moldau.records import open_batch
 from moldau.runtime import Runtime
 from moldau.testing import SyncEmbeddedBroker

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import pytest
 
+from moldau.client.base.blocking import ClientState
 from moldau.client.producer.record import ProducerInterceptor
 from moldau.client.serdes import Place
 from moldau.client.sync import (
@@ -23,7 +24,6 @@ from moldau.client.sync import (
     WrongProcess,
     WrongThread,
 )
-from moldau.client.sync.client import ClientState
 from moldau.errors import MoldauError
 from moldau.runtime.loop_thread import _PROCESS
 from moldau.testing import SyncEmbeddedBroker

@@ -12,6 +12,7 @@ from weakref import ref
 
 import pytest
 
+from moldau.client.base.blocking import ClientState
 from moldau.client.serdes import (
     AvroDeserializer,
     AvroSerializer,
@@ -22,7 +23,6 @@ from moldau.client.serdes import (
 )
 from moldau.client.settings import serdes as rows
 from moldau.client.sync import ClientClosed, Producer, SchemaRegistry, WrongThread
-from moldau.client.sync.client import ClientState
 from moldau.runtime.loop_thread import _PROCESS
 from tests.client.serdes.served_registry import ServedRegistry, served_registry
 from tests.client.sync.test_loop_thread import entered

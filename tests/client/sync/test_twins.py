@@ -103,6 +103,6 @@ def test_everything_can_be_had_from_here_that_can_be_had_from_the_asyncio_client
     for name in moldau.client.sync.__all__:
         assert getattr(moldau.client.sync, name) is not None
     assert moldau.client.sync.NewTopic is moldau.client.NewTopic
-    assert moldau.client.sync.Producer.__module__ == "moldau.client.sync.producer"
+    assert moldau.client.sync.Producer.__module__ == "moldau.client.producer.sync.producer"
     with pytest.raises(AttributeError, match="no attribute 'Nothing'"):
         _ = moldau.client.sync.Nothing

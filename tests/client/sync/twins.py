@@ -1,10 +1,10 @@
 """The blocking twins of the asyncio clients' methods, made of their source.
 
-    python -m tests.client.sync.twins           # writes moldau/client/sync/*_calls.py anew
+    python -m tests.client.sync.twins           # writes moldau/client/*/sync/*_calls.py anew
 
 Each public method and property of an asyncio client gets a method of the same name, parameters,
 defaults and documentation that hands the call to the loop and waits. What waits differently is
-written by hand in `moldau/client/sync/<client>.py` and listed here; a test holds all of it
+written by hand in `moldau/client/<room>/sync/<client>.py` and listed here; a test holds all of it
 together: nothing is missing, nothing is stale, nothing differs.
 """
 
@@ -25,12 +25,13 @@ from typing import Any
 import moldau.client
 from moldau.client.admin.admin import Admin
 from moldau.client.consumer.consumer import Consumer
+from moldau.client.consumer.share.consumer import ShareConsumer
 from moldau.client.group.group_member import GroupMember
 from moldau.client.producer.producer import Producer
 from moldau.client.serdes import SchemaRegistry
-from moldau.client.share.consumer import ShareConsumer
 
-FOLDER = Path(__file__).parents[3] / "platform" / "moldau" / "client" / "sync"
+CLIENT = Path(__file__).parents[3] / "platform" / "moldau" / "client"
+FOLDER = CLIENT / "sync"
 
 # How names of the asyncio world are called in the other.
 RENAMED = {"aclose": "close"}
@@ -54,7 +55,8 @@ class Twin:
 
     @property
     def path(self) -> Path:
-        return FOLDER / f"{MODULES.get(self.name, self.name.lower())}_calls.py"
+        room = self.client.__module__.split(".")[2]
+        return CLIENT / room / "sync" / f"{MODULES.get(self.name, self.name.lower())}_calls.py"
 
 
 TWINS = (
@@ -119,7 +121,7 @@ def render(twin: Twin) -> str:
     methods = [each for each in public_methods(twin.client) if each.name not in twin.by_hand]
     imports: dict[str, set[str]] = {
         twin.client.__module__: {f"{twin.name} as Async{twin.name}"},
-        "moldau.client.sync.client": {"BlockingClient"},
+        "moldau.client.base.blocking": {"BlockingClient"},
     }
     body = [_method(each, imports) for each in methods]
     lines = [f"from {module} import {name}" for module in imports for name in imports[module]]

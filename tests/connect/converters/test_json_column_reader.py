@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.client.consumer.columns import BinaryColumn
+from moldau.client.base.columns import BinaryColumn
 from moldau.connect.api import DataError, Headers, Schema, Struct, StructColumns
 from moldau.connect.converters.json import JsonConverter
 from moldau.connect.data import (

@@ -10,11 +10,7 @@ from typing import NamedTuple
 
 import pytest
 
-from moldau.client.settings.rows import (
-    ADMIN_SETTINGS,
-    CONSUMER_SETTINGS,
-    PRODUCER_SETTINGS,
-)
+from moldau.client.settings.rows import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from moldau.connect.config.connectors import SinkConfig, SourceConfig
 from moldau.connect.config.infos import ConfigInfos
 from moldau.connect.config.kinds import Kind

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from moldau.client import NewTopic
-from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.base.columns import PartitionColumns
 from moldau.client.sync import Admin, Consumer, Producer
 from moldau.connect.api import Converter, Headers
 from moldau.connect.api.conversion import HeaderConverter

@@ -13,7 +13,7 @@ from moldau.connect.data.schema import Schema, SchemaAndValue
 from moldau.connect.data.struct import Struct
 
 if TYPE_CHECKING:
-    from moldau.client.consumer.columns import BinaryColumn
+    from moldau.client.base.columns import BinaryColumn
     from moldau.connect.api.columns import StructColumns
 
 

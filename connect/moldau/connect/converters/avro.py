@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from io import BytesIO
 from typing import Any
 
-from moldau.client.serdes.extras import need
+from moldau.client.base.extras import need
 from moldau.client.serdes.registry.schemas import Schema as RegistrySchema
 from moldau.connect.converters.avro_schemas import DEFAULT_NAME, UNION, from_avro, to_avro
 from moldau.connect.converters.registered import Read, RegisteredConverter, Write

@@ -32,7 +32,7 @@ from moldau.connect.data.schema import Schema, SchemaAndValue
 from moldau.connect.errors import DataError
 
 if TYPE_CHECKING:
-    from moldau.client.consumer.columns import BinaryColumn
+    from moldau.client.base.columns import BinaryColumn
     from moldau.connect.api.columns import StructColumns
 
 _SCHEMAS, _SERIALIZATION = "Schemas", "Serialization"

@@ -11,8 +11,8 @@ import binascii
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.client.base.extras import need
 from moldau.client.serdes.contract import DeserializationFailed
-from moldau.client.serdes.extras import need
 from moldau.client.serdes.protobuf_messages import messages_of_file
 from moldau.client.serdes.registry.schemas import PROTOBUF
 from moldau.client.serdes.registry.schemas import Schema as RegistrySchema

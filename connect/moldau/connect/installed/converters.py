@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from moldau.client.serdes.extras import need
+from moldau.client.base.extras import need
 from moldau.connect.config.infos import Placement, infos_of
 from moldau.connect.installed.plugins import catalogue
 from moldau.connect.plugins import PluginKind

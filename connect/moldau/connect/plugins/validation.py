@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from moldau.client.serdes.extras import need
+from moldau.client.base.extras import need
 from moldau.connect.api.connector import Connector, SourceConnector
 from moldau.connect.api.plugin import Plugin
 from moldau.connect.config.connectors import (

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer, Sent, TopicPartition
 from moldau.client.admin.configs import Resource, ResourceType
-from moldau.client.consumer.offsets import LATEST
+from moldau.client.base.offsets import LATEST
 from moldau.connect.storage.leader import LeaderWrites
 from moldau.connect.storage.log import Entry, KeyedLog, OnRecord
 from moldau.errors import ConfigError

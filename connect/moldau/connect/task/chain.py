@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from moldau.client import ConsumerRecord, TimestampType
-from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.base.columns import PartitionColumns
 from moldau.connect.api import (
     Converter,
     Header,

@@ -10,7 +10,7 @@ from collections.abc import Collection
 from typing import Any
 
 from moldau.client import TopicPartition
-from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.base.columns import PartitionColumns
 from moldau.connect.api import SinkColumns, SinkRecord
 
 

@@ -13,7 +13,7 @@ from functools import partial
 from typing import Any, Final, cast
 
 from moldau.client import ConsumerRecord, RebalanceListener, TopicPartition
-from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.base.columns import PartitionColumns
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.sync import Consumer, Producer
 from moldau.connect.api import (

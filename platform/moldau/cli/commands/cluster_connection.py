@@ -174,7 +174,7 @@ def check_not_set(settings: Mapping[str, str], names: Iterable[str]) -> None:
 
 
 def _given_in_file(path: str, context: Context, useless: Collection[str]) -> dict[str, str]:
-    from moldau.client.settings.file import read_settings
+    from moldau.client.base.file import read_settings
 
     given, notices = read_settings(path)
     write_lines(context.err, (f"moldau: {each}" for each in notices))

@@ -56,7 +56,7 @@ class AssignedReading:
     async def _go_to(self, led: list[TopicPartition]) -> None:
         """Seek to the first offsets of these partitions, and note their present ends. Ends are
         noted last, so that a partition that loses its leader meanwhile is not waited for."""
-        from moldau.client.consumer.offsets import EARLIEST, LATEST
+        from moldau.client.base.offsets import EARLIEST, LATEST
 
         client, place = self._client, self._place
         found = await client.offsets(dict.fromkeys(led, LATEST))

@@ -79,7 +79,7 @@ class GroupReading(RebalanceListener):
         await self._place_at([where for where in led if where in self._unplaced])
 
     async def _note_ends(self, led: list[TopicPartition]) -> None:
-        from moldau.client.consumer.offsets import EARLIEST, LATEST
+        from moldau.client.base.offsets import EARLIEST, LATEST
 
         if not led:
             return
@@ -184,7 +184,7 @@ class GroupReading(RebalanceListener):
         """Seek to an offset, but not behind the end, where a reset would go to the beginning. The
         end is that of the time when the command began: later records are read, also in a partition
         or topic that was created since, which is read from its beginning."""
-        from moldau.client.consumer.offsets import LATEST
+        from moldau.client.base.offsets import LATEST
 
         ends = await self._client.offsets(dict.fromkeys(new, LATEST))
         for where in new:

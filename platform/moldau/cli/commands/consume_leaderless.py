@@ -51,7 +51,7 @@ class Leaderless:
         later: while its answer is awaited, the metadata are requested again.
         """
         from moldau.cli.shell import unless, within
-        from moldau.client.consumer.offsets import LATEST
+        from moldau.client.base.offsets import LATEST
 
         led = list(chosen)
         if not await within(_ELECTION_S, self._client.offsets(dict.fromkeys(chosen, LATEST))):

@@ -85,7 +85,7 @@ async def cut_ends(
     and created again, may never again be as long. Remove partitions that no longer exist from
     `ends`, and return them. Partitions without a leader are checked later."""
     from moldau.cli.shell import within_or_later
-    from moldau.client.consumer.offsets import LATEST
+    from moldau.client.base.offsets import LATEST
 
     found = await within_or_later(_CUT_S, client.offsets(dict.fromkeys(ends, LATEST)))
     for where, now in (found or {}).items():

@@ -70,7 +70,7 @@ def _facts(group: ListedGroup) -> dict[str, Any]:
 
 def _known(words: Sequence[str], names: Sequence[str], what: str) -> list[str]:
     """Return the names that the words list, split at commas. Raise UsageError for unknown ones."""
-    from moldau.client.settings.arguments import known_names
+    from moldau.client.base.arguments import known_names
 
     try:
         return known_names(",".join(words).split(",") if words else (), what, names)

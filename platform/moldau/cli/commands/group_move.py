@@ -114,7 +114,7 @@ async def _plan(
     client: Admin, group: str, to: str, scope: Scope, names: dict[str, str]
 ) -> list[Transfer]:
     from moldau.client import TopicPartition
-    from moldau.client.consumer.offsets import EARLIEST, LATEST
+    from moldau.client.base.offsets import EARLIEST, LATEST
 
     committed = await client.group_offsets(group)
     chosen = sorted(where for where in committed if not scope or is_in(scope, where))

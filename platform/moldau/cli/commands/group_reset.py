@@ -296,7 +296,7 @@ async def plan_group(
     timestamp: int | None,
 ) -> list[OffsetChange]:
     """Return the steps for a group: each partition by its rule. `committed` is where it stands."""
-    from moldau.client.consumer.offsets import EARLIEST, LATEST
+    from moldau.client.base.offsets import EARLIEST, LATEST
 
     topics = await client.describe_topics({where.topic for where in rules})
     led = await client.led_partitions(rules)

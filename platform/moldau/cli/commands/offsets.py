@@ -64,7 +64,7 @@ async def _led(client: Admin, chosen: list[TopicPartition]) -> list[TopicPartiti
     """Return the partitions with a leader. Wait for one that is being elected, as in a topic that
     was just created."""
     from moldau.cli.shell import within
-    from moldau.client.consumer.offsets import LATEST
+    from moldau.client.base.offsets import LATEST
 
     led = await client.led_partitions(chosen)
     if len(led) == len(chosen):
@@ -89,7 +89,7 @@ def _timestamp(text: str) -> int:
 
 
 async def _ends(client: Admin, arguments: Namespace, chosen: list[TopicPartition]) -> Ends:
-    from moldau.client.consumer.offsets import EARLIEST, LATEST
+    from moldau.client.base.offsets import EARLIEST, LATEST
 
     first = await client.list_offsets(dict.fromkeys(chosen, EARLIEST))
     last = await client.list_offsets(

@@ -56,7 +56,7 @@ def _add_create(parser: ArgumentParser) -> None:
 
 def _create(arguments: Namespace, context: Context) -> int:
     from moldau.cli.profiles import Profile, save
-    from moldau.client.settings.file import read_settings
+    from moldau.client.base.file import read_settings
 
     path, profiles = _loaded(context)
     name = arguments.name

@@ -68,7 +68,7 @@ def registry_settings(
     if variable is not None and context.profile_name is None:
         settings[URL] = variable
     if path is not None:
-        from moldau.client.settings.file import read_settings
+        from moldau.client.base.file import read_settings
 
         settings |= _of_registry(read_settings(path)[0])
     if given:

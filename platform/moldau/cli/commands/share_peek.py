@@ -99,7 +99,7 @@ async def read_from(
     client: Consumer, starts: Starts, count: int, write: Callable[[PartitionRecords], None]
 ) -> None:
     """Write up to `count` records, in the order of the partitions, up to the present ends."""
-    from moldau.client.consumer.offsets import EARLIEST, LATEST
+    from moldau.client.base.offsets import EARLIEST, LATEST
 
     client.assign(list(starts))
     client.pause(list(starts))

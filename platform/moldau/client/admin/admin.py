@@ -20,9 +20,8 @@ from typing import TYPE_CHECKING, Self, Unpack
 
 from moldau.client.admin.parts import Parts
 from moldau.client.admin.requests import Requests, value_of
-from moldau.client.settings import rows
-from moldau.client.settings.given import WITHOUT_MEANING_TO_ADMINS, Given
-from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
+from moldau.client.base.given import admin_settings
+from moldau.client.base.lifecycle import Lifecycle, comes_with_start, reach
 from moldau.link.cluster import Cluster
 from moldau.protocol.election import Election
 
@@ -38,9 +37,9 @@ if TYPE_CHECKING:
     from moldau.client.admin.partitions import EligibleReplicas, Outcomes, Reassignment
     from moldau.client.admin.progress import GroupProgress
     from moldau.client.admin.topics import CreatedTopic, NewTopic
-    from moldau.client.consumer.offsets import Found
+    from moldau.client.base.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
+    from moldau.client.base.offsets import Found
     from moldau.client.group.descriptions import GroupDescription, ListedGroup
-    from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
     from moldau.client.settings.options import AdminOptions
     from moldau.errors.codes import KafkaError
     from moldau.ids import Uuid
@@ -63,13 +62,7 @@ class Admin:
     ) -> None:
         """Take `settings` by Kafka's names; `options` (underscores for dots) override them. In
         `settings`, those that only producers and consumers have are ignored."""
-        self._given = Given(
-            settings or {},
-            options,
-            without_meaning=WITHOUT_MEANING_TO_ADMINS,
-            of_others=rows.OF_PRODUCERS_AND_CONSUMERS,
-        )
-        self.settings = rows.resolve(rows.ADMIN_SETTINGS, self._given.settings, {})
+        self._given, self.settings = admin_settings(settings or {}, options)
         self._world = Lifecycle("admin client", runtime)
         self._requests = Requests(self._world)
         self._parts = Parts(self._requests)
@@ -304,7 +297,7 @@ class Admin:
 
     async def list_offsets(self, wanted: ByPartition[int], *, is_committed: bool = False) -> Found:
         """Return the offset for each partition's timestamp in ms, or for an end of its log, see
-        `moldau.client.consumer.offsets`. Raise KafkaError at once if a topic does not exist; a
+        `moldau.client.base.offsets`. Raise KafkaError at once if a topic does not exist; a
         missing partition of an existing topic is retried."""
         return await self._parts.topics.offsets(wanted, is_committed)
 

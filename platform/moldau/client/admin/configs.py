@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Final, NamedTuple, Self
 
 from moldau.client.admin.requests import Requests, final_error
-from moldau.client.settings import arguments
+from moldau.client.base import arguments
 from moldau.errors import ConfigError
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.arguments import told

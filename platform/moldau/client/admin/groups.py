@@ -14,9 +14,11 @@ from functools import partial
 from typing import Final, TypeVar
 
 from moldau.client.admin.requests import Requests, at_once, error_of, value_of
-from moldau.client.consumer.unknown_topic import maybe_final
+from moldau.client.base import arguments
+from moldau.client.base.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
+from moldau.client.base.coordinator import Coordinator
+from moldau.client.base.unknown_topic import maybe_final
 from moldau.client.group import offset_requests
-from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.descriptions import (
     GroupDescription,
     ListedGroup,
@@ -27,8 +29,6 @@ from moldau.client.group.descriptions import (
 from moldau.client.group.member import NOBODY
 from moldau.client.group.offset_requests import MANY_GROUPS, NEWEST_WITH_NAMES
 from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
-from moldau.client.settings import arguments
-from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.arguments import text_of
 from moldau.link.metadata import TopicPartition, by_topic

@@ -7,8 +7,8 @@ from dataclasses import dataclass
 from typing import Final
 
 from moldau.client.admin.requests import Requests, at_once, error_of
-from moldau.client.settings import arguments
-from moldau.client.settings.arguments import ByPartition, PartitionGiven
+from moldau.client.base import arguments
+from moldau.client.base.arguments import ByPartition, PartitionGiven
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.arguments import text_of, told
 from moldau.link.metadata import TopicPartition, by_topic

@@ -12,11 +12,11 @@ from dataclasses import dataclass, replace
 from moldau.client.admin.groups import Groups
 from moldau.client.admin.requests import Requests
 from moldau.client.admin.topics import Topics
-from moldau.client.consumer.offsets import LATEST, Found
-from moldau.client.group.coordinator import Coordinator
+from moldau.client.base import arguments
+from moldau.client.base.arguments import OffsetAndMetadata
+from moldau.client.base.coordinator import Coordinator
+from moldau.client.base.offsets import LATEST, Found
 from moldau.client.group.descriptions import SHARE_TYPE, GroupDescription, MemberDescription
-from moldau.client.settings import arguments
-from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Broker, TopicPartition
 

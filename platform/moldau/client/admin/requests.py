@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import Any, TypeVar
 
-from moldau.client.consumer.unknown_topic import maybe_final
-from moldau.client.settings.lifecycle import Lifecycle, comes_with_start
+from moldau.client.base.lifecycle import Lifecycle, comes_with_start
+from moldau.client.base.unknown_topic import maybe_final
 from moldau.errors.codes import ErrorCode, KafkaError, raise_for
 from moldau.link.cluster import ANY_BROKER, CONTROLLER, Cluster
 from moldau.link.settings import default_api_timeout_ms, request_timeout_ms

@@ -14,9 +14,9 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.client.admin.requests import error_of
-from moldau.client.consumer.unknown_topic import maybe_final
-from moldau.client.group.coordinator import Coordinator
-from moldau.client.settings import arguments
+from moldau.client.base import arguments
+from moldau.client.base.coordinator import Coordinator
+from moldau.client.base.unknown_topic import maybe_final
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.metadata import TopicPartition, by_topic
 from moldau.protocol.messages import alter_share_group_offsets as altering
@@ -24,7 +24,7 @@ from moldau.protocol.messages import delete_share_group_offsets as deleting
 
 if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
-    from moldau.client.settings.arguments import ByPartition
+    from moldau.client.base.arguments import ByPartition
 
 
 class ShareOffset(NamedTuple):

@@ -16,9 +16,9 @@ from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.client.admin.requests import at_once
-from moldau.client.consumer.offsets import LATEST, ask_leader
+from moldau.client.base.coordinator import GROUP, find_coordinator
+from moldau.client.base.offsets import LATEST, ask_leader
 from moldau.client.group import offset_requests
-from moldau.client.group.coordinator import GROUP, find_coordinator
 from moldau.client.group.offset_requests import MANY_GROUPS, NEWEST_WITH_NAMES
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID

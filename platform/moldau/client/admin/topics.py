@@ -14,10 +14,10 @@ from moldau.client.admin.requests import (
     final_error,
     value_of,
 )
-from moldau.client.consumer.offsets import Found, list_offsets
-from moldau.client.consumer.unknown_topic import final
-from moldau.client.settings import arguments
-from moldau.client.settings.arguments import ByPartition, PartitionGiven
+from moldau.client.base import arguments
+from moldau.client.base.arguments import ByPartition, PartitionGiven
+from moldau.client.base.offsets import Found, list_offsets
+from moldau.client.base.unknown_topic import final
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid, format_uuid
 from moldau.link.backoff import may_work_later

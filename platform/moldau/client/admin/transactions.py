@@ -17,10 +17,10 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from moldau.client.admin.cluster import ActiveProducer
 from moldau.client.admin.requests import at_once, value_of
-from moldau.client.consumer.unknown_topic import final, maybe_final
-from moldau.client.group.coordinator import TRANSACTION, find_coordinator
-from moldau.client.settings import arguments
-from moldau.client.settings.arguments import PartitionGiven
+from moldau.client.base import arguments
+from moldau.client.base.arguments import PartitionGiven
+from moldau.client.base.coordinator import TRANSACTION, find_coordinator
+from moldau.client.base.unknown_topic import final, maybe_final
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.connection import Connection
 from moldau.link.metadata import TopicPartition, by_topic

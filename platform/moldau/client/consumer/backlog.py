@@ -23,7 +23,7 @@ from contextlib import AbstractContextManager, nullcontext
 from operator import length_hint
 from typing import Final
 
-from moldau.client.consumer.part import Part
+from moldau.client.base.part import Part
 from moldau.client.consumer.records import PartitionRecords
 from moldau.link.metadata import TopicPartition
 from moldau.records import ConsumerRecord

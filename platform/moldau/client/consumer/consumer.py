@@ -24,15 +24,23 @@ from datetime import datetime, timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Self, Unpack
 
+from moldau.client.base import arguments
+from moldau.client.base.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
+from moldau.client.base.columns import PartitionColumns
+from moldau.client.base.coordinator import GroupMetadata
+from moldau.client.base.given import Given, refuse_bytes, resolve
+from moldau.client.base.interceptor import ConsumerInterceptor
+from moldau.client.base.lifecycle import Lifecycle, comes_with_start, reach
+from moldau.client.base.notices import not_hiding
+from moldau.client.base.notices import tell as tell_notices
+from moldau.client.base.offsets import EARLIEST, LATEST, FoundOffset, partitions_of
 from moldau.client.consumer.backlog import Backlog
-from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.decoding import Decoding
 from moldau.client.consumer.fetcher import Fetcher
-from moldau.client.consumer.interceptors import ConsumerInterceptor, Interceptors
+from moldau.client.consumer.interceptors import Interceptors
 from moldau.client.consumer.iteration import PartStream, RecordStream
 from moldau.client.consumer.membership import ConsumerGroup, OffsetsGiven
 from moldau.client.consumer.metrics import ConsumerMetrics
-from moldau.client.consumer.offsets import EARLIEST, LATEST, FoundOffset, partitions_of
 from moldau.client.consumer.options import ConsumerOptions
 from moldau.client.consumer.pipeline import RecordPipeline
 from moldau.client.consumer.polling import Polling
@@ -41,27 +49,20 @@ from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.group.assignors import load_assignors
 from moldau.client.group.listener import RebalanceListener, check_listener
-from moldau.client.group.member import GroupMetadata
 from moldau.client.group.missing import MissingTopics
 from moldau.client.group.subscription import Interest, Pattern, interest
 from moldau.client.serdes.contract import DeserializerTo
-from moldau.client.settings import arguments, rows
 from moldau.client.settings import consumer as own_rows
 from moldau.client.settings import group as group_rows
+from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
-from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, PartitionGiven
-from moldau.client.settings.given import (
+from moldau.client.settings.every_client import (
     WITHOUT_MEANING_TO_CONSUMERS,
-    Given,
     interceptor_classes,
     metrics_num_samples,
     metrics_sample_window_ms,
-    refuse_bytes,
 )
 from moldau.client.settings.group import coordinator_decides
-from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
-from moldau.client.settings.notices import not_hiding
-from moldau.client.settings.notices import tell as tell_notices
 from moldau.client.settings.offset_reset import parse_reset
 from moldau.config.times import instant_ms
 from moldau.errors import ConfigError
@@ -123,7 +124,7 @@ class Consumer(Generic[K, V]):
             objects=(interceptor_classes.name, group_rows.partition_assignment_strategy.name),
             without_meaning={**WITHOUT_MEANING_TO_CONSUMERS, **serde_rows.WITHOUT_MEANING},
         )
-        self.settings = rows.resolve(rows.CONSUMER_SETTINGS, self._given.settings, {})
+        self.settings = resolve(rows.CONSUMER_SETTINGS, self._given.settings, {})
         self._check_assignors()
         self._world = Lifecycle("consumer", runtime)
         self._given_interceptors = tuple(interceptors)

@@ -18,15 +18,15 @@ from contextlib import ExitStack
 from functools import partial
 from typing import Final, cast
 
+from moldau.client.base.arguments import OffsetAndMetadata
+from moldau.client.base.notices import tell as tell_notices
+from moldau.client.base.offsets import ask_leader, ends_of_epochs, found_or_end
 from moldau.client.consumer.fetch_room import FetchRoom
 from moldau.client.consumer.fetch_session import FetchSession
-from moldau.client.consumer.offsets import ask_leader, ends_of_epochs, found_or_end
 from moldau.client.consumer.position import Asked, Position, PositionState
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.requests import Told, fetch_request, settle_fetch
 from moldau.client.settings import consumer as rows
-from moldau.client.settings.arguments import OffsetAndMetadata
-from moldau.client.settings.notices import tell as tell_notices
 from moldau.config import Settings
 from moldau.errors.codes import KafkaError
 from moldau.link.cluster import Cluster

@@ -9,32 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from moldau.client.base.arguments import OffsetAndMetadata
+from moldau.client.base.interceptor import ConsumerInterceptor
+from moldau.client.base.user_code import close_all, guarded, load_interceptors
 from moldau.client.consumer.records import PartitionRecords
-from moldau.client.settings.arguments import OffsetAndMetadata
-from moldau.client.settings.user_code import close_all, guarded, load_interceptors
 from moldau.link.arguments import told
 from moldau.link.metadata import TopicPartition
 from moldau.plugins import Plugins
-
-
-class ConsumerInterceptor:
-    """Sees a consumer's records and commits; methods that are not overridden change nothing.
-
-    An exception from a method is logged and otherwise ignored; so is a return value that is no list
-    of records. The methods are called, not awaited.
-    """
-
-    def on_consume(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
-        """Return the records that a poll returns instead of `parts`."""
-        return parts
-
-    def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """Called after these offsets were committed."""
-        return
-
-    def close(self) -> None:
-        """Called when the consumer is closed."""
-        return
 
 
 class Interceptors:

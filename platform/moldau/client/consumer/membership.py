@@ -24,29 +24,21 @@ from dataclasses import replace
 from functools import partial
 from typing import Any, Final, TypeVar
 
+from moldau.client.base.arguments import ByPartition, OffsetAndMetadata, offsets_to_store
+from moldau.client.base.coordinator import Coordinator, GroupMetadata
+from moldau.client.base.notices import not_hiding
+from moldau.client.base.notices import tell as tell_notices
 from moldau.client.consumer.reading import Reading
 from moldau.client.group.assignors import AssignorGiven, load_assignors
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
 from moldau.client.group.consumer_session import AnyMember, ConsumerSession, tell_guarded
-from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.listener import RebalanceListener
-from moldau.client.group.member import (
-    NOBODY,
-    Change,
-    GroupMetadata,
-    Identity,
-    Kind,
-    MemberSettings,
-    Wanted,
-)
+from moldau.client.group.member import NOBODY, Change, Identity, Kind, MemberSettings, Wanted
 from moldau.client.group.offsets import AutoCommit, GroupOffsets, Later
 from moldau.client.settings import group as rows
-from moldau.client.settings.arguments import ByPartition, OffsetAndMetadata, offsets_to_store
 from moldau.client.settings.consumer import client_rack
 from moldau.client.settings.group import coordinator_decides
-from moldau.client.settings.notices import not_hiding
-from moldau.client.settings.notices import tell as tell_notices
 from moldau.config import Settings
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError

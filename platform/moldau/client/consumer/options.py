@@ -5,7 +5,7 @@
 
 from collections.abc import Sequence
 
-from moldau.client.consumer.interceptors import ConsumerInterceptor
+from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.group.assignors import AssignorGiven
 from moldau.client.settings.options import RecordOptions
 

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
+from moldau.client.base.columns import PartitionColumns
+from moldau.client.base.part import Part
 from moldau.client.consumer.backlog import Backlog
-from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.decoding import Decoding, Undecoded
 from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.consumer.interceptors import Interceptors
 from moldau.client.consumer.metrics import ConsumerMetrics
-from moldau.client.consumer.part import Part
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.records import PartitionRecords
 from moldau.link.metadata import TopicPartition

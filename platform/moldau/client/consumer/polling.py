@@ -13,10 +13,10 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Final, TypeVar
 
+from moldau.client.base.columns import PartitionColumns
+from moldau.client.base.part import Part
 from moldau.client.consumer.backlog import Chosen
-from moldau.client.consumer.columns import PartitionColumns
 from moldau.client.consumer.membership import ConsumerGroup
-from moldau.client.consumer.part import Part
 from moldau.client.consumer.pipeline import RecordPipeline
 from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.records import PartitionRecords

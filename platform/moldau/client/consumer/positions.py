@@ -15,9 +15,9 @@ from collections.abc import Callable, Collection, Iterable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol, TypeVar
 
+from moldau.client.base.columns import PartitionColumns
+from moldau.client.base.part import Part
 from moldau.client.consumer.assignment import Assignment
-from moldau.client.consumer.columns import PartitionColumns
-from moldau.client.consumer.part import Part
 from moldau.client.consumer.position import Asked, Position, PositionState
 from moldau.client.consumer.records import FetchedRecords, PartitionRecords
 from moldau.client.settings.offset_reset import Reset

@@ -10,17 +10,18 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from moldau.client.base.arguments import OffsetAndMetadata
+from moldau.client.base.offsets import FoundOffset, found_or_end, list_offsets
+from moldau.client.base.user_code import LOG
 from moldau.client.consumer.assignment import NO_IDS
 from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.metrics import ConsumerMetrics, Lag
-from moldau.client.consumer.offsets import FoundOffset, found_or_end, list_offsets
 from moldau.client.consumer.position import Position
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.transactional import TransactionalReading
 from moldau.client.group.member import Change
 from moldau.client.group.missing import MissingTopics, unheard_of
 from moldau.client.group.subscription import Interest
-from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -29,6 +30,7 @@ from moldau.link.metadata import TopicPartition
 
 if TYPE_CHECKING:
     from moldau.client.consumer.fetcher import Fetcher
+    from moldau.client.consumer.membership import ConsumerGroup
 
 _NEVER: Final = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
@@ -148,6 +150,17 @@ class Reading:
         returned records are from."""
         wanted = list(partitions)
         return {**self.topic_ids(wanted), **self.assignment.given_ids(wanted)}
+
+    def in_transactions(self, group: ConsumerGroup) -> TransactionalReading:
+        """Leave the commits to a producer's transactions, from the first call on."""
+        if self.transactional is None:
+            self.transactional = TransactionalReading(self, group)
+            if not self.fetcher.is_committed_only:
+                LOG.warning(
+                    "consumer: it reads for transactions, and also what others abort: give it "
+                    "isolation_level='read_committed'"
+                )
+        return self.transactional
 
     # Where
 

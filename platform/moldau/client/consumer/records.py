@@ -19,8 +19,8 @@ from itertools import chain
 from operator import attrgetter
 from typing import Any, Final, Generic, NamedTuple
 
-from moldau.client.consumer.columns import PartitionColumns
-from moldau.client.consumer.part import UNKNOWN, Origin
+from moldau.client.base.columns import PartitionColumns
+from moldau.client.base.part import UNKNOWN, Origin
 from moldau.errors import CorruptRecord
 from moldau.link.metadata import NO_EPOCH, TopicPartition
 from moldau.protocol.messages.fetch import AbortedTransaction
@@ -94,7 +94,7 @@ class PartitionRecords(NamedTuple, Generic[K, V]):
     def to_arrow(self) -> Any:
         """Return a `pyarrow.RecordBatch` with the columns topic, partition, offset, timestamp, key,
         value and headers. Without pyarrow, raise a ConfigError that says what to install."""
-        from moldau.client.consumer.arrow import to_arrow
+        from moldau.client.base.arrow import to_arrow
 
         return to_arrow(self.topic, self.partition, self.records)
 

@@ -8,16 +8,14 @@ must not commit. Auto commit is off: it would commit records whose results may b
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
-from moldau.client.group.member import GroupMetadata
-from moldau.client.settings.arguments import OffsetAndMetadata
-from moldau.client.settings.user_code import LOG
+from moldau.client.base.arguments import OffsetAndMetadata
+from moldau.client.base.coordinator import GroupMetadata
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.client.consumer.consumer import Consumer
     from moldau.client.consumer.membership import ConsumerGroup
     from moldau.client.consumer.reading import Reading
 
@@ -92,17 +90,3 @@ class TransactionalReading:
             base = self._base(where)
             if base.offset >= 0:
                 self._reading.seek(where, base.offset, base.leader_epoch)
-
-
-def in_transactions(consumer: Consumer[Any, Any]) -> TransactionalReading:
-    """Leave the consumer's commits to a producer's transactions, from the first call on."""
-    group = consumer._require_group("commit in a transaction")
-    reading = consumer._reading
-    if reading.transactional is None:
-        reading.transactional = TransactionalReading(reading, group)
-        if not reading.fetcher.is_committed_only:
-            LOG.warning(
-                "consumer: it reads for transactions, and also what others abort: give it "
-                "isolation_level='read_committed'"
-            )
-    return reading.transactional

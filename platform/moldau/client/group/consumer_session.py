@@ -23,15 +23,15 @@ from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from typing import Any, Final, NamedTuple, Protocol
 
+from moldau.client.base.coordinator import Coordinator
+from moldau.client.base.notices import tell as tell_notices
 from moldau.client.group.assignors import Topics
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
-from moldau.client.group.coordinator import Coordinator
 from moldau.client.group.listener import RebalanceListener, tell
 from moldau.client.group.member import Change, Identity, Kind, Ready
 from moldau.client.group.missing import unheard_of
 from moldau.client.group.session import GroupSession
-from moldau.client.settings.notices import tell as tell_notices
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.cluster import Cluster

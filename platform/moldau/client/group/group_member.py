@@ -28,16 +28,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Final, Self, Unpack
 
-from moldau.client.group.coordinator import Coordinator
-from moldau.client.group.member import NOBODY, GroupMetadata, Identity, MemberSettings, Ready
-from moldau.client.group.offsets import GroupOffsets
-from moldau.client.group.opaque import AssignorMethod, Call, OpaqueMember, checked
-from moldau.client.group.options import MemberOptions
-from moldau.client.group.protocols import Protocols
-from moldau.client.group.session import GroupSession
-from moldau.client.settings import group as group_rows
-from moldau.client.settings import rows
-from moldau.client.settings.arguments import (
+from moldau.client.base.arguments import (
     ByPartition,
     OffsetAndMetadata,
     PartitionGiven,
@@ -46,9 +37,19 @@ from moldau.client.settings.arguments import (
     offsets_to_store,
     partitions_in,
 )
-from moldau.client.settings.given import WITHOUT_MEANING_TO_ADMINS, Given
-from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
-from moldau.client.settings.user_code import LOG
+from moldau.client.base.coordinator import Coordinator, GroupMetadata
+from moldau.client.base.given import Given, resolve
+from moldau.client.base.lifecycle import Lifecycle, comes_with_start, reach
+from moldau.client.base.user_code import LOG
+from moldau.client.group.member import NOBODY, Identity, MemberSettings, Ready
+from moldau.client.group.offsets import GroupOffsets
+from moldau.client.group.opaque import AssignorMethod, Call, OpaqueMember, checked
+from moldau.client.group.options import MemberOptions
+from moldau.client.group.protocols import Protocols
+from moldau.client.group.session import GroupSession
+from moldau.client.settings import group as group_rows
+from moldau.client.settings import rows
+from moldau.client.settings.every_client import WITHOUT_MEANING_TO_ADMINS
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID
 from moldau.link import settings as link_rows
@@ -90,7 +91,7 @@ class GroupMember:
             without_meaning=WITHOUT_MEANING_TO_ADMINS,
             of_others=rows.OF_OTHERS_THAN_MEMBERS,
         )
-        self.settings = rows.resolve(rows.GROUP_MEMBER_SETTINGS, self._given.settings, {})
+        self.settings = resolve(rows.GROUP_MEMBER_SETTINGS, self._given.settings, {})
         self.group_id = name_of(group_id, "group")
         self.protocol_type = name_of(protocol_type, "protocol type")
         _check_protocols(protocols)

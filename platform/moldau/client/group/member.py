@@ -96,16 +96,6 @@ class Identity(NamedTuple):
     instance_id: str | None
 
 
-class GroupMetadata(NamedTuple):
-    """A consumer's identity in its group; generation -1 and an empty id while it is not a member.
-    With group.protocol=consumer the generation is the member's epoch."""
-
-    group_id: str
-    generation: int
-    member_id: str
-    instance_id: str | None
-
-
 NOBODY: Final = Identity("", NO_EPOCH, None)
 
 

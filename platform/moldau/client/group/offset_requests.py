@@ -9,8 +9,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.group.member import Identity
-from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.metadata import TopicPartition
 from moldau.protocol.messages.offset_commit import (

@@ -12,7 +12,8 @@ import asyncio
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final
 
-from moldau.client.group.coordinator import Coordinator
+from moldau.client.base.arguments import OffsetAndMetadata
+from moldau.client.base.coordinator import Coordinator
 from moldau.client.group.member import NOBODY, Identity
 from moldau.client.group.offset_requests import (
     MANY_GROUPS,
@@ -24,7 +25,6 @@ from moldau.client.group.offset_requests import (
     fetch_request,
     fetched,
 )
-from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, Uuid
 from moldau.link.cluster import Cluster

@@ -14,7 +14,7 @@ from collections.abc import Awaitable, Callable
 from contextlib import suppress
 from typing import Final, Protocol
 
-from moldau.client.group.coordinator import MEMBERSHIP, Coordinator
+from moldau.client.base.coordinator import MEMBERSHIP, Coordinator
 from moldau.client.group.member import Ask, MemberSettings, Ready
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError

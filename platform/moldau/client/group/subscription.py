@@ -8,8 +8,8 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any
 
+from moldau.client.base.arguments import names_of
 from moldau.client.group.member import Wanted
-from moldau.client.settings.arguments import names_of
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import text_of, told
 from moldau.link.metadata import Metadata

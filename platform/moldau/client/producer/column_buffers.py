@@ -11,7 +11,8 @@ from array import array
 from collections.abc import Iterator
 from typing import Any, Final
 
-from moldau.client.consumer.columns import PartitionColumns
+from moldau.client.base.columns import PartitionColumns
+from moldau.client.base.extras import need
 from moldau.client.producer.columns import (
     as_binary,
     as_milliseconds,
@@ -20,7 +21,6 @@ from moldau.client.producer.columns import (
     spans_of,
 )
 from moldau.client.producer.run import content
-from moldau.client.serdes.extras import need
 from moldau.link.arguments import told
 from moldau.records import BatchBuilder, Buffer, ColumnBuffers, HeaderBuffers, Headers, Row, Spans
 

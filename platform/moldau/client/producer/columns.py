@@ -13,9 +13,9 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence, S
 from itertools import repeat
 from typing import Any, Final, NamedTuple, TypedDict, cast
 
+from moldau.client.base.arguments import check_numbers, check_timestamp, check_timestamps
+from moldau.client.base.extras import need
 from moldau.client.producer.run import BufferRun, RowRun, Run, ValueRun
-from moldau.client.serdes.extras import need
-from moldau.client.settings.arguments import check_numbers, check_timestamp, check_timestamps
 from moldau.link.arguments import told
 from moldau.records import Headers, HeadersGiven, Row, Spans, span_list
 

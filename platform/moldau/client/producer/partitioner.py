@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from itertools import accumulate
 from typing import TYPE_CHECKING, Final, Protocol
 
-from moldau.client.settings.user_code import made_from
+from moldau.client.base.user_code import made_from
 from moldau.errors import ConfigError
 from moldau.link.metadata import Topic
 from moldau.records import partition_for_key

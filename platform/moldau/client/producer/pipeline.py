@@ -15,12 +15,12 @@ from functools import partial
 from itertools import chain
 from typing import Any, Final, NamedTuple
 
+from moldau.client.base.arguments import check_number, check_timestamp
+from moldau.client.base.user_code import close_all, guarded
 from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP
 from moldau.client.producer.delivery import Delivery, Sent, error_of, sent_of
 from moldau.client.producer.record import OnDelivery, ProducerInterceptor, ProducerRecord
 from moldau.client.serdes.contract import BatchSerializer, Place, Serializer, failed_to_serialize
-from moldau.client.settings.arguments import check_number, check_timestamp
-from moldau.client.settings.user_code import close_all, guarded
 from moldau.errors import MoldauError
 from moldau.link.arguments import told
 from moldau.records import HeadersGiven

@@ -26,7 +26,20 @@ from contextlib import AsyncExitStack
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, SupportsIndex, TypeVar, Unpack, cast
 
-from moldau.client.group.member import GroupMetadata
+from moldau.client.base.arguments import (
+    ByPartition,
+    OffsetAndMetadata,
+    PartitionGiven,
+    flag,
+    name_of,
+    offsets_to_store,
+    partition_of,
+)
+from moldau.client.base.coordinator import GroupMetadata
+from moldau.client.base.given import Given, resolve
+from moldau.client.base.lifecycle import Lifecycle, comes_with_start, reach
+from moldau.client.base.notices import not_hiding
+from moldau.client.base.user_code import LOG, load_interceptors
 from moldau.client.producer.accumulator import Accumulator, Clocks
 from moldau.client.producer.buffer import Options
 from moldau.client.producer.bulk import BulkSend
@@ -53,23 +66,10 @@ from moldau.client.producer.transaction_block import Transaction, Work
 from moldau.client.producer.transaction_errors import AbortableTransactionError
 from moldau.client.producer.transactions import Transactions, group_of, needed, sending, states_of
 from moldau.client.serdes.contract import SerializerFrom
-from moldau.client.settings import given as common_rows
+from moldau.client.settings import every_client as common_rows
 from moldau.client.settings import producer as own_rows
 from moldau.client.settings import rows
 from moldau.client.settings import serdes as serde_rows
-from moldau.client.settings.arguments import (
-    ByPartition,
-    OffsetAndMetadata,
-    PartitionGiven,
-    flag,
-    name_of,
-    offsets_to_store,
-    partition_of,
-)
-from moldau.client.settings.given import Given
-from moldau.client.settings.lifecycle import Lifecycle, comes_with_start, reach
-from moldau.client.settings.notices import not_hiding
-from moldau.client.settings.user_code import LOG, load_interceptors
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import seconds_at_most, told
@@ -127,7 +127,7 @@ class Producer(Generic[K, V]):
             objects=own_rows.OBJECTS,
             without_meaning={**own_rows.WITHOUT_MEANING, **serde_rows.WITHOUT_MEANING},
         )
-        self.settings = rows.resolve(rows.PRODUCER_SETTINGS, self._given.settings, {})
+        self.settings = resolve(rows.PRODUCER_SETTINGS, self._given.settings, {})
         self._given_interceptors = tuple(interceptors)
         self._world = Lifecycle("producer", runtime, lambda: self._sender.unsettled)
         self._options = _accumulator_options(self.settings)

@@ -6,9 +6,9 @@ import inspect
 from dataclasses import dataclass
 from typing import Any, Final, Protocol, TypedDict
 
+from moldau.client.base.arguments import check_number, check_timestamp, name_of
 from moldau.client.producer.delivery import Sent
 from moldau.client.serdes.contract import SerializationFailed
-from moldau.client.settings.arguments import check_number, check_timestamp, name_of
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.link.arguments import told

@@ -11,6 +11,7 @@ import asyncio
 from functools import partial
 from typing import Final, NamedTuple, cast
 
+from moldau.client.base.user_code import LOG
 from moldau.client.producer.accumulator import Accumulator, ToSend
 from moldau.client.producer.batch import NO_OFFSET, NO_TIMESTAMP, Batch
 from moldau.client.producer.delivery import again, decided
@@ -20,7 +21,6 @@ from moldau.client.producer.requests import names_in, produce_request, settle_re
 from moldau.client.producer.room import Room
 from moldau.client.producer.transaction_sender import TransactionSender
 from moldau.client.settings import producer as own_rows
-from moldau.client.settings.user_code import LOG
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 from collections.abc import Collection
 
+from moldau.client.base.arguments import name_of
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.metrics import METADATA_WAIT, ProducerMetrics
 from moldau.client.producer.partitioner import Loads, Partitioner
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.sender import Sender
 from moldau.client.settings import producer as own_rows
-from moldau.client.settings.arguments import name_of
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import may_work_later

@@ -20,9 +20,9 @@ from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.client.consumer.interceptors import ConsumerInterceptor
+from moldau.client.base.extras import need
+from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord
-from moldau.client.serdes.extras import need
 from moldau.records import ConsumerRecord, HeadersGiven
 
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, cast
 
-from moldau.client.group.member import GroupMetadata
+from moldau.client.base.arguments import OffsetAndMetadata
+from moldau.client.base.coordinator import GroupMetadata
 from moldau.client.producer.refusal import CONCURRENT_S, UNANSWERED
 from moldau.client.producer.transaction_errors import (
     AbortableTransactionError,
@@ -40,7 +41,6 @@ from moldau.client.producer.transaction_errors import (
     abortable,
     fatal,
 )
-from moldau.client.settings.arguments import OffsetAndMetadata
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff, may_work_later
 from moldau.link.metadata import TopicPartition

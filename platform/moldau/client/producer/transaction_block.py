@@ -10,19 +10,19 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
-from moldau.client.consumer.transactional import TransactionalReading, in_transactions
+from moldau.client.base.user_code import LOG
 from moldau.client.producer.transaction_errors import (
     AbortableTransactionError,
     RetriableTransactionError,
     abortable,
 )
 from moldau.client.producer.transactions import Transactions
-from moldau.client.settings.user_code import LOG
 from moldau.errors.codes import KafkaError
 from moldau.runtime.timeouts import timeout
 
 if TYPE_CHECKING:
     from moldau.client.consumer.consumer import Consumer
+    from moldau.client.consumer.transactional import TransactionalReading
 
 
 T = TypeVar("T")
@@ -55,7 +55,8 @@ class Transaction:
     async def begin(self) -> None:
         """Begin the transaction. Raise TransactionError."""
         if self._consumer is not None:
-            self._reading = in_transactions(self._consumer)
+            group = self._consumer._require_group("commit in a transaction")
+            self._reading = self._consumer._reading.in_transactions(group)
         await self._transactions.begin()
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:

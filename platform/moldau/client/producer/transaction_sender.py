@@ -11,7 +11,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from typing import Final
 
-from moldau.client.group.coordinator import TRANSACTION, Coordinator
+from moldau.client.base.coordinator import TRANSACTION, Coordinator
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.transaction import V2_END_TXN, TransactionRequest

@@ -12,15 +12,15 @@ from collections.abc import Callable, Coroutine, Iterator, Mapping
 from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
 from typing import Any, Final
 
-from moldau.client.group.member import GroupMetadata
+from moldau.client.base.arguments import OffsetAndMetadata
+from moldau.client.base.coordinator import GroupMetadata
+from moldau.client.base.user_code import LOG
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.delivery import Delivery
 from moldau.client.producer.sender import Sender
 from moldau.client.producer.transaction import TransactionState, TransactionStates
 from moldau.client.producer.transaction_errors import TransactionError
 from moldau.client.settings import producer as rows
-from moldau.client.settings.arguments import OffsetAndMetadata
-from moldau.client.settings.user_code import LOG
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import told

@@ -19,6 +19,7 @@ from functools import partial
 from io import BytesIO
 from typing import Any, Final
 
+from moldau.client.base.extras import need
 from moldau.client.serdes.avro_classes import NAMING, NOWHERE, TypePlace, told_apart
 from moldau.client.serdes.avro_defaults import copied, make_defaults
 from moldau.client.serdes.avro_nested import NestedReader
@@ -33,7 +34,6 @@ from moldau.client.serdes.avro_schemas import (
 )
 from moldau.client.serdes.avro_values import Values
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed, told
-from moldau.client.serdes.extras import need
 from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
 from moldau.client.serdes.registry.client import RegistryGiven
 from moldau.client.serdes.registry.naming import SchemaOptions

@@ -14,10 +14,10 @@ from collections.abc import Mapping
 from io import BytesIO
 from typing import Any, Final
 
+from moldau.client.base.extras import need
 from moldau.client.serdes.avro_plain import Misfit
 from moldau.client.serdes.avro_schemas import marked
 from moldau.client.serdes.avro_values import Values
-from moldau.client.serdes.extras import need
 from moldau.errors import ConfigError
 
 _WITH_ITEMS: Final = frozenset((dict, list, tuple))

@@ -16,7 +16,7 @@ from datetime import UTC, date, datetime, time, timedelta
 from decimal import Decimal
 from typing import Any, Final
 
-from moldau.client.serdes.extras import need
+from moldau.client.base.extras import need
 from moldau.client.serdes.wire import guid_text
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)

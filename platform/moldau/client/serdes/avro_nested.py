@@ -19,9 +19,9 @@ from collections.abc import Callable, Generator, Mapping
 from io import BytesIO
 from typing import Any, Final
 
+from moldau.client.base.extras import need
 from moldau.client.serdes.avro_schemas import has_records
 from moldau.client.serdes.contract import DeserializationFailed
-from moldau.client.serdes.extras import need
 
 # More than fastavro can read in a thread of the usual 8 MiB of stack.
 DEPTH_MAX: Final = 10_000

@@ -17,7 +17,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.client.serdes.extras import need
+from moldau.client.base.extras import need
 from moldau.client.serdes.registry.schemas import Schema
 from moldau.errors import ConfigError
 

@@ -16,8 +16,8 @@ from collections.abc import Callable, Hashable, Mapping
 from typing import Any, Final
 from urllib.parse import quote, urljoin
 
+from moldau.client.base.extras import need
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
-from moldau.client.serdes.extras import need
 from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
 from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
 from moldau.client.serdes.registry.naming import SchemaOptions

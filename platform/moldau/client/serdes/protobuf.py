@@ -19,8 +19,8 @@ import binascii
 from collections.abc import Hashable
 from typing import TYPE_CHECKING, Any, Final, cast
 
+from moldau.client.base.extras import need
 from moldau.client.serdes.contract import DeserializationFailed, Place, SerializationFailed
-from moldau.client.serdes.extras import need
 from moldau.client.serdes.framed import Read, SchemaDeserializer, SchemaSerializer, Write
 from moldau.client.serdes.protobuf_messages import (
     Messages,

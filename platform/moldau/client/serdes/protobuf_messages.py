@@ -15,7 +15,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from moldau.client.serdes.extras import need
+from moldau.client.base.extras import need
 from moldau.errors import ConfigError
 
 _VISIBILITY: Final = re.compile(r"\b(?:export|local)\s+(?=(?:message|enum)\b)")

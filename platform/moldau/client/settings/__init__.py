@@ -1,1 +1,1 @@
-"""What clients are given: settings by Kafka's names, arguments, and code of the user's."""
+"""The settings of the clients, by Kafka's names."""

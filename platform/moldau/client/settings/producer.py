@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.client.settings.given import WITHOUT_CONTROLLERS
+from moldau.client.settings.every_client import WITHOUT_CONTROLLERS
 from moldau.client.settings.unused import UNUSED_BY_PRODUCERS, reasons
 from moldau.config import (
     BOOLEAN,

@@ -10,24 +10,20 @@ costs nothing and saves work: see `batch.waiting.size`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 from moldau.client.settings import group as group_rows
 from moldau.client.settings import producer as producer_rows
 from moldau.client.settings import serdes as serde_rows
 from moldau.client.settings.consumer import CONSUMER_ROWS
-from moldau.client.settings.given import (
-    BOOTSTRAP_CONTROLLERS,
+from moldau.client.settings.every_client import (
     RECORD_ROWS,
     WITHOUT_CONTROLLERS,
     WITHOUT_MEANING_TO_ADMINS,
     WITHOUT_MEANING_TO_CONSUMERS,
-    refuse_bytes,
-    text_of,
 )
 from moldau.client.settings.share import SHARE_ROWS
-from moldau.config import BadSettings, Problem, Settings, SettingTable, overrides
+from moldau.config import SettingTable
 from moldau.link.security import security_fault
 from moldau.link.settings import CONNECTION_ROWS, OPEN_PREFIXES, hosts_have_names, nothing_unbuilt
 
@@ -94,28 +90,6 @@ SHARE_CONSUMER_SETTINGS: Final = SettingTable(
     open_prefixes=OPEN_PREFIXES,
     rules=(*_LINK_RULES, serde_rows.credentials_are_whole),
 )
-
-
-def resolve(
-    table: SettingTable, given: Mapping[str, object], options: Mapping[str, object]
-) -> Settings:
-    """The settings of a client from a mapping by Kafka's names and from keywords, which win.
-    BadSettings has all that is wrong with them."""
-    named = {**given, **{name.replace("_", "."): value for name, value in options.items()}}
-    refuse_bytes(named)
-    _refuse_controllers(named)
-    return table.resolve(overrides({name: text_of(value) for name, value in named.items()}))
-
-
-def _refuse_controllers(named: dict[str, object]) -> None:
-    """Before bootstrap.servers is reported missing."""
-    if named.pop(BOOTSTRAP_CONTROLLERS, None) in (None, "", [], ()):  # Kafka's default
-        return
-    reason = (
-        "controllers are not asked directly, brokers pass on what is for them: give "
-        "bootstrap.servers instead"
-    )
-    raise BadSettings([Problem(BOOTSTRAP_CONTROLLERS, reason)])
 
 
 def _names(table: SettingTable) -> frozenset[str]:

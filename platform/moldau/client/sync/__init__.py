@@ -103,40 +103,40 @@ if TYPE_CHECKING:
         WrongLoop,
         load_settings,
     )
-    from moldau.client.sync.admin import Admin
-    from moldau.client.sync.client import WrongProcess
-    from moldau.client.sync.configuration import Configuration
-    from moldau.client.sync.consumer import Consumer
-    from moldau.client.sync.delegation_tokens import TokenAdmin
-    from moldau.client.sync.delivery import Deliveries, Delivery
-    from moldau.client.sync.group_member import GroupMember
-    from moldau.client.sync.producer import Producer, Transaction
-    from moldau.client.sync.quotas import QuotaAdmin
-    from moldau.client.sync.schema_registry import SchemaRegistry
-    from moldau.client.sync.security import SecurityAdmin
-    from moldau.client.sync.share_consumer import Message, ShareConsumer
-    from moldau.client.sync.share_groups import ShareGroupAdmin
-    from moldau.client.sync.transactions import TransactionAdmin
+    from moldau.client.admin.sync.admin import Admin
+    from moldau.client.admin.sync.delegation_tokens import TokenAdmin
+    from moldau.client.admin.sync.quotas import QuotaAdmin
+    from moldau.client.admin.sync.security import SecurityAdmin
+    from moldau.client.admin.sync.share_groups import ShareGroupAdmin
+    from moldau.client.admin.sync.transactions import TransactionAdmin
+    from moldau.client.base.blocking import WrongProcess
+    from moldau.client.base.configuration import Configuration
+    from moldau.client.consumer.sync.consumer import Consumer
+    from moldau.client.consumer.sync.share_consumer import Message, ShareConsumer
+    from moldau.client.group.sync.group_member import GroupMember
+    from moldau.client.producer.sync.delivery import Deliveries, Delivery
+    from moldau.client.producer.sync.producer import Producer, Transaction
+    from moldau.client.serdes.sync.schema_registry import SchemaRegistry
     from moldau.runtime.loop_thread import WrongThread
 
 _HOMES = {
-    "Admin": "moldau.client.sync.admin",
-    "Configuration": "moldau.client.sync.configuration",
-    "Consumer": "moldau.client.sync.consumer",
-    "Deliveries": "moldau.client.sync.delivery",
-    "Delivery": "moldau.client.sync.delivery",
-    "GroupMember": "moldau.client.sync.group_member",
-    "Producer": "moldau.client.sync.producer",
-    "QuotaAdmin": "moldau.client.sync.quotas",
-    "SchemaRegistry": "moldau.client.sync.schema_registry",
-    "SecurityAdmin": "moldau.client.sync.security",
-    "ShareConsumer": "moldau.client.sync.share_consumer",
-    "Message": "moldau.client.sync.share_consumer",
-    "ShareGroupAdmin": "moldau.client.sync.share_groups",
-    "TokenAdmin": "moldau.client.sync.delegation_tokens",
-    "Transaction": "moldau.client.sync.producer",
-    "TransactionAdmin": "moldau.client.sync.transactions",
-    "WrongProcess": "moldau.client.sync.client",
+    "Admin": "moldau.client.admin.sync.admin",
+    "Configuration": "moldau.client.base.configuration",
+    "Consumer": "moldau.client.consumer.sync.consumer",
+    "Deliveries": "moldau.client.producer.sync.delivery",
+    "Delivery": "moldau.client.producer.sync.delivery",
+    "GroupMember": "moldau.client.group.sync.group_member",
+    "Producer": "moldau.client.producer.sync.producer",
+    "QuotaAdmin": "moldau.client.admin.sync.quotas",
+    "SchemaRegistry": "moldau.client.serdes.sync.schema_registry",
+    "SecurityAdmin": "moldau.client.admin.sync.security",
+    "ShareConsumer": "moldau.client.consumer.sync.share_consumer",
+    "Message": "moldau.client.consumer.sync.share_consumer",
+    "ShareGroupAdmin": "moldau.client.admin.sync.share_groups",
+    "TokenAdmin": "moldau.client.admin.sync.delegation_tokens",
+    "Transaction": "moldau.client.producer.sync.producer",
+    "TransactionAdmin": "moldau.client.admin.sync.transactions",
+    "WrongProcess": "moldau.client.base.blocking",
     "WrongThread": "moldau.runtime.loop_thread",
 }
 

@@ -13,7 +13,7 @@ import re
 from functools import cached_property
 from typing import Any, Final
 
-from moldau.client.serdes.extras import need
+from moldau.client.base.extras import need
 from moldau.client.serdes.registry.schemas import Reference, Schema
 from moldau.registry.formats.contract import Difference, InvalidSchema, Resolve, collect
 from moldau.registry.formats.protobuf_compatibility import differences

@@ -43,12 +43,8 @@ def show_app(arguments: Namespace, context: Context) -> int:
 def _problems(words: list[str]) -> list[dict[str, str]]:
     """Return what is wrong with settings that were given as NAME=VALUE."""
     from moldau.cli.commands.cluster_connection import assignments
-    from moldau.client.settings.rows import (
-        ADMIN_SETTINGS,
-        CONSUMER_SETTINGS,
-        PRODUCER_SETTINGS,
-        resolve,
-    )
+    from moldau.client.base.given import resolve
+    from moldau.client.settings.rows import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
     from moldau.config import BadSettings
     from moldau.streams.running import checked
 

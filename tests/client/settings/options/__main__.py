@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from moldau.client.settings import rows
-from moldau.client.settings.given import METRICS_ROWS
+from moldau.client.settings.every_client import METRICS_ROWS
 from moldau.client.settings.serdes import DESERIALIZER_ROWS, SERDE_ROWS, SERIALIZER_ROWS
 from moldau.config import (
     BOOLEAN,
@@ -51,7 +51,7 @@ OF_KIND: Final[dict[Kind[Any], str]] = {
 }
 HOMES: Final = {
     "AssignorGiven": "moldau.client.group.assignors",
-    "ConsumerInterceptor": "moldau.client.consumer.interceptors",
+    "ConsumerInterceptor": "moldau.client.base.interceptor",
     "ProducerInterceptor": "moldau.client.producer.record",
     "RecordPartitioner": "moldau.client.producer.partitioner",
     "Secret": "moldau.config",
@@ -170,7 +170,7 @@ KEYWORDS: Final = (
     ),
     Keywords(
         "share",
-        "share.options",
+        "consumer.share.options",
         "`ShareConsumer`",
         "RecordOptions",
         rows.SHARE_CONSUMER_SETTINGS,

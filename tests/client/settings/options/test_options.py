@@ -16,6 +16,7 @@ import pytest
 import moldau.client
 import moldau.client.serdes
 import moldau.client.sync
+from moldau.client.base.given import resolve
 from moldau.client.settings import rows
 from moldau.client.settings.serdes import REGISTRY_SETTINGS, basic_auth_user_info
 from moldau.config import Secret, SettingTable
@@ -74,7 +75,7 @@ def test_a_keyword_is_typed_as_what_its_setting_takes(name: str) -> None:
 def taken(table: SettingTable, keyword: str, value: object) -> Any:
     """What the setting is when the keyword is given."""
     needed = {} if table is REGISTRY_SETTINGS else {"bootstrap_servers": "a:1"}
-    settings = rows.resolve(table, {}, {**needed, keyword: value})
+    settings = resolve(table, {}, {**needed, keyword: value})
     row = table.find(keyword.replace("_", "."))
     assert row is not None
     return settings[row]
@@ -101,7 +102,7 @@ def test_a_password_may_be_a_secret() -> None:
         "basic_auth_credentials_source": "USER_INFO",
         "basic_auth_user_info": Secret("me:hush"),
     }
-    settings = rows.resolve(rows.CONSUMER_SETTINGS, {}, given)
+    settings = resolve(rows.CONSUMER_SETTINGS, {}, given)
     assert settings[basic_auth_user_info] == Secret("me:hush")
 
 

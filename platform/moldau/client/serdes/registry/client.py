@@ -18,6 +18,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol, Self, TypeVar, Unpack
 from urllib.parse import quote, urlencode
 
+from moldau.client.base.user_code import LOG
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.http import (
     REDIRECTS,
@@ -47,7 +48,6 @@ from moldau.client.serdes.registry.schemas import (
 from moldau.client.serdes.registry.shell import Registry, Waits, closed
 from moldau.client.settings import serdes as rows
 from moldau.client.settings.options import RegistryOptions
-from moldau.client.settings.user_code import LOG
 from moldau.config import BadSettings, Problem, Settings
 from moldau.errors import ConfigError
 
@@ -410,7 +410,7 @@ def _check_mapping(given: object) -> None:
 
 
 def _resolved(given: Mapping[str, object]) -> Settings:
-    from moldau.client.settings.rows import resolve
+    from moldau.client.base.given import resolve
 
     try:
         return resolve(rows.REGISTRY_SETTINGS, given, {})

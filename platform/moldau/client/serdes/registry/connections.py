@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager, suppress
 from typing import Any, Final
 
-from moldau.client.serdes.extras import need
+from moldau.client.base.extras import need
 from moldau.client.serdes.registry.http import HttpAddress, HttpAnswer, HttpRequest
 from moldau.runtime import Runtime
 from moldau.runtime.forks import import_whole, let_go

@@ -21,10 +21,10 @@ from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, Final, TypeVar, cast
 from weakref import finalize
 
+from moldau.client.base.lifecycle import OwnedRuntime
 from moldau.client.serdes.registry.connections import Connections, HttpBroken
 from moldau.client.serdes.registry.http import HttpAddress, HttpAnswer, HttpRequest, redirected
 from moldau.client.serdes.registry.schemas import RegistryError
-from moldau.client.settings.lifecycle import OwnedRuntime
 from moldau.runtime import Runtime
 from moldau.runtime.forks import hear_of_forks
 from moldau.runtime.loop_thread import new_lock
