@@ -12,8 +12,10 @@ from collections.abc import Collection
 from typing import TYPE_CHECKING, Any
 
 from moldau.broker.api.acls import check_has_rules
+from moldau.broker.api.rights.grants import WriteGrants
 from moldau.broker.api.rights.guard import Client, Guarded, GuardedRequest
-from moldau.broker.api.rights.table import DECISION_GUARDS, GUARDS, TAKES_MESSAGE
+from moldau.broker.api.rights.records import guard_produce
+from moldau.broker.api.rights.table import DECISION_GUARDS, GUARDS
 from moldau.broker.decision.authorizer import CLUSTER_NAME, allowed_by, check_cluster
 from moldau.broker.decision.context import NODE
 from moldau.protocol.acl_operations import AclResource
@@ -65,8 +67,10 @@ def checked(row: Api, guard: Guard | None = None) -> Handler:
     of the message that the client has no right to."""
     serve, right = row.serve, row.cluster_right
     assert serve is not None
+    if guard is guard_produce:
+        return _guarded_produce(serve)
     if guard is not None:
-        return _guarded(serve, guard, takes_message=guard in TAKES_MESSAGE)
+        return _guarded(serve, guard)
     if right is None or row.is_forwarded:
         return serve
 
@@ -78,18 +82,44 @@ def checked(row: Api, guard: Guard | None = None) -> Handler:
     return pass_gate
 
 
-def _guarded(serve: Any, guard: Guard, *, takes_message: bool) -> Handler:
+def _guarded(serve: Handler, guard: Guard) -> Handler:
     def pass_guard(node: Node, request: ApiRequest) -> None:
         client = Client(node.authorizer, request.context, node.image)
         message = request.decode()
         found = guard(client, message, request.arrival.version)
-        if found is None and takes_message:
-            serve(node, request, message)
-        elif isinstance(found, Response):
+        if isinstance(found, Response):
             request.answer(found)
         else:
             shown = message if found is None else found.message
             serve(node, GuardedRequest(request, shown, found))
+
+    return pass_guard
+
+
+def _guarded_produce(serve: Any) -> Handler:
+    """Return the handler of Produce behind its guard. The handler takes the decoded message, and
+    the connection keeps the topics that it may write to: the check must cost a producer nothing
+    that counts."""
+
+    def pass_guard(node: Node, request: ApiRequest) -> None:
+        message: Any = request.decode()
+        grants = request.connection.grants
+        if grants is not None and grants.covers(node, request.connection.principal, message):
+            serve(node, request, message)
+            return
+        client, version = (
+            Client(node.authorizer, request.context, node.image),
+            request.arrival.version,
+        )
+        found = guard_produce(client, message, version)
+        if found is None:
+            if node.authorizer.uses_rules:
+                WriteGrants.note(node, request, message, version)
+            serve(node, request, message)
+        elif isinstance(found, Response):
+            request.answer(found)
+        else:
+            serve(node, GuardedRequest(request, found.message, found))
 
     return pass_guard
 

@@ -44,6 +44,8 @@ class Peer(Protocol):
     """The principal that the connection was authenticated as."""
     session: Any
     """The handlers' own state for the connection, see `delayed_answer`. None at first."""
+    grants: Any
+    """Rights that earlier requests were found to have, see `rights.grants`. None at first."""
 
     def close(self) -> None:
         """Send the answers given so far, then close. The current request then needs no answer."""

@@ -61,6 +61,7 @@ class Connection(asyncio.BufferedProtocol):
         "address",
         "context",
         "frames",
+        "grants",
         "holds",
         "idle_slot",
         "is_admitted",
@@ -115,6 +116,8 @@ class Connection(asyncio.BufferedProtocol):
         self.principal: Principal = ANONYMOUS
         self.context: RequestContext | None = None
         """The context of an earlier request: the next one mostly has the same."""
+        self.grants: Any = None
+        """Rights that earlier requests were found to have, kept by the service."""
         self.login: Any = None
         """The state of the login, where the listener has one."""
         # The service's own state for the connection.

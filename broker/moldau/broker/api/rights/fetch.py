@@ -7,10 +7,11 @@ right that is taken away ends the reading at once.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.fetch_reader import FetchReader
 from moldau.broker.api.rights.guard import Client
+from moldau.broker.decision.authorizer import Right
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.acl_operations import AclOperation, AclResource
 
@@ -20,6 +21,9 @@ if TYPE_CHECKING:
     from moldau.broker.api.request import ApiRequest
     from moldau.broker.replication.partition import Partition
     from moldau.protocol.messages.fetch import FetchRequest
+
+
+_READ: Final = Right(AclResource.TOPIC, AclOperation.READ)
 
 
 class GuardedReader(FetchReader):
@@ -42,7 +46,7 @@ class GuardedReader(FetchReader):
     def _may_read(self, name: str) -> bool:
         if self.is_follower:
             return self._client.may_on_cluster(AclOperation.CLUSTER_ACTION)
-        return self._client.may(AclResource.TOPIC, AclOperation.READ, name)
+        return self._client.has(_READ, (name,))
 
     def told(self, wanted: Wanted, error: KafkaError) -> KafkaError:
         if error.code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:

@@ -44,6 +44,3 @@ DECISION_GUARDS: Final[Mapping[int, Guard]] = {
     44: settings.guard_alter,
 }
 """Guards of requests that controllers decide."""
-
-TAKES_MESSAGE: Final = frozenset((records.guard_produce,))
-"""Guards of handlers that take the message that the gate has decoded, if all of it passes."""
