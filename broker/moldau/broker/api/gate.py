@@ -103,8 +103,9 @@ def _guarded_produce(serve: Any) -> Handler:
 
     def pass_guard(node: Node, request: ApiRequest) -> None:
         message: Any = request.decode()
-        grants = request.connection.grants
-        if grants is not None and grants.covers(node, request.connection.principal, message):
+        peer = request.connection
+        grants = peer.grants
+        if grants is not None and grants.covers(node, peer.principal, message):
             serve(node, request, message)
             return
         client, version = (

@@ -36,16 +36,31 @@ class WriteGrants:
     def covers(self, node: Node, principal: Principal, message: ProduceRequest) -> bool:
         """Whether WRITE on all topics of the message is known. The transactional id of a message
         needs a right of its own, so a message that has one is never covered."""
-        if message.transactional_id is not None or not self._are_of(node, principal):
+        index = self._index
+        if (
+            node.image.acls.index is not index
+            or index.changes != self._changes
+            or principal is not self._principal
+            or message.transactional_id is not None
+        ):
             return False
-        return self.topics.issuperset([each.name or each.topic_id for each in message.topic_data])
+        topics = message.topic_data
+        if len(topics) == 1:
+            return (topics[0].name or topics[0].topic_id) in self.topics
+        return self.topics.issuperset([each.name or each.topic_id for each in topics])
 
     @staticmethod
     def note(node: Node, request: ApiRequest, message: ProduceRequest, version: int) -> None:
         """Keep the topics of a message that the guard has let through."""
         peer = request.connection
         grants: WriteGrants | None = peer.grants
-        if grants is None or not grants._are_of(node, peer.principal):
+        index = node.image.acls.index
+        if (
+            grants is None
+            or grants._index is not index
+            or grants._changes != index.changes
+            or grants._principal is not peer.principal
+        ):
             grants = peer.grants = WriteGrants(node, peer.principal)
         if len(grants.topics) + len(message.topic_data) > TOPICS_MAX:
             grants.topics.clear()
@@ -58,11 +73,3 @@ class WriteGrants:
             grants.topics.update(
                 each.topic_id for each in message.topic_data if each.topic_id in known
             )
-
-    def _are_of(self, node: Node, principal: Principal) -> bool:
-        index = self._index
-        return (
-            node.image.acls.index is index
-            and index.changes == self._changes
-            and principal is self._principal
-        )
