@@ -39,6 +39,14 @@ class Observable(Protocol):
     def observed(self) -> Observed: ...
 
 
+class Observer(Protocol):
+    """What tells others about a node."""
+
+    def watch(self, node: Observable) -> None:
+        """Begin: the node is started."""
+        ...
+
+
 STARTING = Health(is_alive=True, is_ready=False, text="starting")
 
 

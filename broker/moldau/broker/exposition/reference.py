@@ -42,6 +42,24 @@ node writes what it leads or coordinates, so a sum over all nodes is that of the
 written where the coordinator of the group has a replica of the partition: everywhere in a cluster
 of three nodes with three replicas, not everywhere in a larger one.
 
+## Pushed by OTLP
+
+```
+moldau broker start --otlp http://localhost:4318
+OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318 moldau broker start
+```
+
+The same series go to an OpenTelemetry collector, or to what else takes OTLP by http/protobuf, each
+minute (`OTEL_METRIC_EXPORT_INTERVAL`, in milliseconds). `/v1/metrics` is added to the address. The
+other variables of OpenTelemetry count too: `OTEL_EXPORTER_OTLP_HEADERS` (a key of a service),
+`_TIMEOUT`, `_COMPRESSION=gzip`, `_CERTIFICATE`, each also with `METRICS_` for metrics alone, and
+`OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`. A receiver that is gone costs one log line, and
+one when it is back; nothing is kept for it, because counters say the whole count each time. Series
+below that begin with `moldau_` have dots in their OTLP names, of which a collector's Prometheus
+exporter makes these names.
+
+## What to know
+
 The page shows the names of topics and groups, so its address belongs in a private network.
 A scrape is gathered in slices of about a millisecond, between which clients are served.
 

@@ -15,7 +15,7 @@ from moldau.broker.exposition.page import Page
 from moldau.broker.exposition.partitions import led_partitions, logs, of_controller, topics
 from moldau.broker.exposition.shares import shares
 from moldau.broker.exposition.traffic import connections, traffic
-from moldau.metrics import Registry, render_prometheus
+from moldau.metrics import Metric, Registry, render_prometheus
 from moldau.plugins.layers import platform_version
 from moldau.runtime.process_figures import process_figures
 
@@ -59,17 +59,30 @@ class Scraper:
 
     async def scrape(self, observed: Observed | None) -> AsyncIterator[bytes]:
         """Yield the text in pieces. Without a node (it starts) there is only the process."""
+        page = await self._page(observed)
+        for piece in page.pieces():
+            yield piece.encode()
+            await self._turn()
+        if observed is not None:
+            yield render_prometheus(observed.registry.snapshot()).encode()
+
+    async def metrics(self, observed: Observed) -> AsyncIterator[Metric]:
+        """Yield the same as values, in slices too."""
+        page = await self._page(observed)
+        for metric in page.metrics():
+            yield metric
+            await self._turn()
+        for metric in observed.registry.snapshot():
+            yield metric
+
+    async def _page(self, observed: Observed | None) -> Page:
         clock, page = self._clock, Page()
         began = clock.monotonic_ns()
         for _ in self._parts(page, observed):
             if clock.monotonic_ns() - began >= SLICE_NS:
                 await self._turn()
                 began = clock.monotonic_ns()
-        for piece in page.pieces():
-            yield piece.encode()
-            await self._turn()
-        if observed is not None:
-            yield render_prometheus(observed.registry.snapshot()).encode()
+        return page
 
     def _parts(self, page: Page, observed: Observed | None) -> Iterator[None]:
         now_ns = self._clock.monotonic_ns()

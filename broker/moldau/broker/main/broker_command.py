@@ -48,6 +48,11 @@ class BrokerCommand:
             help="serve /metrics for Prometheus, /healthz and /readyz there",
         )
         start.add_argument(
+            "--otlp",
+            metavar="URL",
+            help="push the metrics to that OTLP receiver; default: OTEL_EXPORTER_OTLP_ENDPOINT",
+        )
+        start.add_argument(
             "--cluster-id",
             metavar="ID",
             help="format empty directories for that cluster, whose voters the settings name",

@@ -8,8 +8,8 @@ SIGTERM, SIGINT or SIGHUP stops the process in order, the second at once.
 from __future__ import annotations
 
 from argparse import Namespace
-from collections.abc import Mapping
-from contextlib import asynccontextmanager, suppress
+from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, TextIO
 
 from moldau.broker.main.given import settings_given
@@ -19,6 +19,8 @@ from moldau.cli.command import Context, Exit
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator
 
+    from moldau.broker.exposition.application import Observer
+    from moldau.broker.exposition.push import MetricsPush
     from moldau.broker.exposition.server import MetricsServer
     from moldau.broker.server import Broker
     from moldau.config import Layer, Settings
@@ -41,8 +43,7 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         arguments.listen,
         is_image=arguments.kafka_environment,
     )
-    if arguments.metrics is not None:
-        settings = settings.overlaid(_metrics_layer(arguments.metrics))
+    settings = settings.overlaid(_metrics_layer(arguments))
     if arguments.shard is not None:
         from moldau.broker.main.shard_supervisor import shard_settings
 
@@ -54,7 +55,7 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         loggers = _loggers(runtime, arguments, context.err)
         if arguments.kafka_environment:
             _warn_of_ignored(loggers, context.environment)
-        await until_signal(_serve(runtime, settings, loggers, arguments, context.out))
+        await until_signal(_serve(runtime, settings, loggers, arguments, context))
 
     has_file = arguments.config is not None
     with naming_holder(has_file=has_file):
@@ -72,12 +73,19 @@ def _warn_of_ignored(loggers: Loggers, environment: Mapping[str, str]) -> None:
         log.warn(warning)
 
 
-def _metrics_layer(address: str) -> Layer:
-    from moldau.broker.settings.telemetry import moldau_metrics_listener
+def _metrics_layer(arguments: Namespace) -> Layer:
+    from moldau.broker.settings import telemetry
     from moldau.config import Given, Source, SourceKind
 
-    source = Source(SourceKind.COMMAND_LINE, "--metrics")
-    return (Given(moldau_metrics_listener.name, address, source),)
+    given = {
+        "--metrics": (telemetry.moldau_metrics_listener, arguments.metrics),
+        "--otlp": (telemetry.moldau_metrics_otlp_endpoint, arguments.otlp),
+    }
+    return tuple(
+        Given(setting.name, value, Source(SourceKind.COMMAND_LINE, option))
+        for option, (setting, value) in given.items()
+        if value is not None
+    )
 
 
 def _loggers(runtime: Runtime, arguments: Namespace, err: TextIO) -> Loggers:
@@ -96,7 +104,11 @@ def _loggers(runtime: Runtime, arguments: Namespace, err: TextIO) -> Loggers:
 
 
 async def _serve(
-    runtime: Runtime, settings: Settings, loggers: Loggers, arguments: Namespace, out: TextIO
+    runtime: Runtime,
+    settings: Settings,
+    loggers: Loggers,
+    arguments: Namespace,
+    context: Context,
 ) -> None:
     from moldau.broker.settings import notices
     from moldau.broker.settings.node import process_roles
@@ -107,12 +119,17 @@ async def _serve(
     formats = (
         arguments.config is None or arguments.shard is not None or arguments.cluster_id is not None
     )
-    async with _metrics_served(runtime, settings, loggers, out) as metrics:
+    out = context.out
+    async with AsyncExitStack() as closing:
+        served = _metrics_served(runtime, settings, loggers, out)
+        pushed = _metrics_pushed(runtime, settings, loggers, context.environment)
+        both = (await closing.enter_async_context(each) for each in (served, pushed))
+        observers = [each async for each in both if each is not None]
         is_new = formats and _format_if_empty(runtime, settings, arguments.cluster_id)
         if "broker" in settings[process_roles]:
-            await _serve_broker(runtime, settings, loggers, out, metrics, is_new=is_new)
+            await _serve_broker(runtime, settings, loggers, out, observers, is_new=is_new)
         else:
-            await _serve_controller(runtime, settings, loggers, out, metrics)
+            await _serve_controller(runtime, settings, loggers, out, observers)
 
 
 @asynccontextmanager
@@ -148,12 +165,34 @@ async def _metrics_served(
         await metrics.aclose()
 
 
+@asynccontextmanager
+async def _metrics_pushed(
+    runtime: Runtime, settings: Settings, loggers: Loggers, environment: Mapping[str, str]
+) -> AsyncIterator[MetricsPush | None]:
+    """Push the metrics, if a setting or OpenTelemetry's variables say where."""
+    from moldau.broker.settings.telemetry import moldau_metrics_otlp_endpoint
+    from moldau.link.otlp import otlp_target
+
+    given = settings[moldau_metrics_otlp_endpoint]
+    target = otlp_target(given, environment, moldau_metrics_otlp_endpoint.name)
+    if target is None:
+        yield None
+        return
+    from moldau.broker.exposition.push import MetricsPush
+
+    push = MetricsPush(runtime, target, loggers.get("moldau.broker.metrics"))
+    try:
+        yield push
+    finally:
+        await push.aclose()
+
+
 async def _serve_controller(
     runtime: Runtime,
     settings: Settings,
     loggers: Loggers,
     out: TextIO,
-    metrics: MetricsServer | None,
+    observers: Sequence[Observer],
 ) -> None:
     from moldau.broker.server.controller_node import ControllerNode
     from moldau.broker.settings.node import node_id
@@ -162,10 +201,11 @@ async def _serve_controller(
 
     node = await ControllerNode.start(runtime, settings, loggers=loggers, host_name=host_name())
     try:
-        if metrics is not None:
+        if observers:
             from moldau.broker.exposition.node import ObservedController
 
-            metrics.watch(ObservedController(node))
+            for each in observers:
+                each.watch(ObservedController(node))
         at = ",".join(str(each) for each in node.endpoints.values())
         with suppress(BrokenPipeError):
             out.write(
@@ -185,7 +225,7 @@ async def _serve_broker(
     settings: Settings,
     loggers: Loggers,
     out: TextIO,
-    metrics: MetricsServer | None,
+    observers: Sequence[Observer],
     *,
     is_new: bool,
 ) -> None:
@@ -199,10 +239,11 @@ async def _serve_broker(
         runtime, settings, loggers=loggers, open_direct=open_direct, host_name=host_name()
     )
     try:
-        if metrics is not None:
+        if observers:
             from moldau.broker.exposition.node import ObservedBroker
 
-            metrics.watch(ObservedBroker(broker))
+            for each in observers:
+                each.watch(ObservedBroker(broker))
         tune_collector()
         _warn_of_exposed(broker, log)
         _announce(broker, out, is_new=is_new)

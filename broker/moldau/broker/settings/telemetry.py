@@ -31,6 +31,13 @@ moldau_metrics_listener = Setting(
     "HOST:PORT where the process serves /metrics for Prometheus, /healthz and /readyz; also "
     "`--metrics`. It shows the names of topics and groups. Kafka has no such setting.",
 )
+moldau_metrics_otlp_endpoint = Setting(
+    "moldau.metrics.otlp.endpoint",
+    STRING,
+    None,
+    "http://HOST:PORT of an OTLP receiver (http/protobuf) to push the metrics to; also `--otlp`, "
+    "and the variable OTEL_EXPORTER_OTLP_ENDPOINT. Kafka has no such setting.",
+)
 moldau_metrics_http_config = Setting(
     "moldau.metrics.http.config",
     STRING,

@@ -1,0 +1,267 @@
+"""Pushes metrics to an OTLP receiver by http/protobuf, at an interval, until it is closed.
+
+    target = otlp_target(address_or_none, environment)      # OTEL_EXPORTER_OTLP_ENDPOINT counts
+    push = OtlpPush(runtime, target, gather, log)
+
+Invariants: one push is on its way at a time, and nothing is kept for later: the counters are
+cumulative, so the next push repeats what a failed one has lost. Memory is bounded by one request,
+and what waits is this task and no other. A failure is logged once, and once that it is over.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import gzip
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import suppress
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Final
+from urllib.parse import unquote, urlsplit
+
+from moldau.errors import ConfigError, MalformedMessage
+from moldau.link.http_post import CannotPost, http_post
+from moldau.metrics.otlp import CONTENT_TYPE, Requests
+from moldau.metrics.protobuf import as_bytes, as_int, as_text, fields
+
+if TYPE_CHECKING:
+    import ssl
+
+    from moldau.logging import Logger
+    from moldau.metrics.snapshot import Attributes
+    from moldau.runtime import Runtime
+
+_PATH: Final = "/v1/metrics"
+_INTERVAL_MS: Final = 60_000
+_TIMEOUT_MS: Final = 10_000
+_MS: Final = 1_000.0
+_SCOPE: Final = "moldau"
+_OK: Final = range(200, 300)
+_PREFIX: Final = "OTEL_EXPORTER_OTLP_"
+
+
+@dataclass(frozen=True, slots=True)
+class OtlpTarget:
+    """Where metrics are pushed to, and how."""
+
+    url: str
+    headers: Mapping[str, str]
+    interval_s: float = _INTERVAL_MS / _MS
+    timeout_s: float = _TIMEOUT_MS / _MS
+    is_gzip: bool = False
+    certificate: str | None = None
+    """A file of authorities that are trusted instead of the system's."""
+    resource: Attributes = ()
+    """OTEL_RESOURCE_ATTRIBUTES and OTEL_SERVICE_NAME."""
+
+    @property
+    def shown(self) -> str:
+        """The URL without a password."""
+        parts = urlsplit(self.url)
+        return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
+
+
+def otlp_target(
+    given: str | None, environment: Mapping[str, str], option: str = "--otlp"
+) -> OtlpTarget | None:
+    """Return the target that `given` or OpenTelemetry's variables name; None if there is none.
+    Raise ConfigError. `given` and OTEL_EXPORTER_OTLP_ENDPOINT name the receiver, to whose address
+    /v1/metrics is added; OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is the whole URL."""
+    url, source = given, option
+    is_whole = False
+    if not url:
+        if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+            return None
+        if environment.get("OTEL_METRICS_EXPORTER", "otlp") not in ("", "otlp"):
+            return None
+        source = f"{_PREFIX}METRICS_ENDPOINT"
+        url, is_whole = environment.get(source), True
+    if not url:
+        source = f"{_PREFIX}ENDPOINT"
+        url, is_whole = environment.get(source), False
+    if not url:
+        return None
+    protocol = _of(environment, "PROTOCOL")
+    if protocol not in (None, "http/protobuf"):
+        raise ConfigError(f"{_PREFIX}PROTOCOL is {protocol}: only http/protobuf is spoken")
+    compression = _of(environment, "COMPRESSION")
+    if compression not in (None, "gzip", "none"):
+        raise ConfigError(f"{_PREFIX}COMPRESSION is {compression}: give gzip or none")
+    return OtlpTarget(
+        _checked(url, source, is_whole=is_whole),
+        _pairs(f"{_PREFIX}HEADERS", _of(environment, "HEADERS")),
+        _seconds(
+            "OTEL_METRIC_EXPORT_INTERVAL",
+            environment.get("OTEL_METRIC_EXPORT_INTERVAL"),
+            _INTERVAL_MS,
+        ),
+        _seconds(f"{_PREFIX}TIMEOUT", _of(environment, "TIMEOUT"), _TIMEOUT_MS),
+        compression == "gzip",
+        _of(environment, "CERTIFICATE"),
+        _resource(environment),
+    )
+
+
+def _of(environment: Mapping[str, str], name: str) -> str | None:
+    """Return the variable for metrics, or that for all signals."""
+    found = environment.get(f"{_PREFIX}METRICS_{name}") or environment.get(_PREFIX + name)
+    return found or None
+
+
+def _checked(url: str, source: str, *, is_whole: bool) -> str:
+    try:
+        parts = urlsplit(url)
+        is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_good = False
+    if not is_good or not url.isascii() or not url.isprintable() or " " in url:
+        raise ConfigError(f"{source} takes http://HOST:PORT or https://HOST:PORT, not {url!r}")
+    if is_whole or parts.path.endswith(_PATH):
+        return url
+    return parts._replace(path=parts.path.rstrip("/") + _PATH).geturl()
+
+
+def _pairs(name: str, value: str | None) -> dict[str, str]:
+    found = {}
+    for each in (value or "").split(","):
+        key, equals, text = (part.strip() for part in each.partition("="))
+        decoded = unquote(text)
+        if not each.strip():
+            continue
+        if not equals or not key or not decoded.isprintable() or not key.isprintable():
+            raise ConfigError(f"{name} takes KEY=VALUE,KEY=VALUE: one item is something else")
+        found[key] = decoded
+    return found
+
+
+def _seconds(name: str, value: str | None, default_ms: int) -> float:
+    if value is None or not value.strip():
+        return default_ms / _MS
+    if not value.strip().isdecimal() or int(value) < 1:
+        raise ConfigError(f"{name} takes milliseconds, not {value!r}")
+    return int(value) / _MS
+
+
+def _resource(environment: Mapping[str, str]) -> Attributes:
+    name = "OTEL_RESOURCE_ATTRIBUTES"
+    found = _pairs(name, environment.get(name))
+    service = environment.get("OTEL_SERVICE_NAME")
+    return tuple({**found, **({"service.name": service} if service else {})}.items())
+
+
+def resource_of(target: OtlpTarget, **own: str) -> Attributes:
+    """Return the attributes of what pushes; those of the environment win. A double underscore in a
+    name stands for a dot."""
+    named = {key.replace("__", "."): value for key, value in own.items()}
+    return tuple({**named, **dict(target.resource)}.items())
+
+
+@dataclass(frozen=True, slots=True)
+class Gathered:
+    """What one push sends."""
+
+    resource: Attributes
+    metrics: AsyncIterator[bytes]
+    """Metric messages; each `anext` takes about a millisecond at most."""
+
+
+Gather = Callable[[], Gathered | None]
+"""Returns what to push now; None: nothing yet."""
+
+
+class OtlpPush:
+    """A task that pushes; see the module."""
+
+    def __init__(self, runtime: Runtime, target: OtlpTarget, gather: Gather, log: Logger) -> None:
+        self._runtime = runtime
+        self._target = target
+        self._gather = gather
+        self._log = log
+        self._failure: str | None = None
+        self._tls = _context(target)
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> None:
+        """Begin. The first push is after one interval."""
+        self._task = self._runtime.spawn(self._run(), name="otlp push")
+
+    async def aclose(self) -> None:
+        """Stop at once."""
+        if self._task is not None:
+            self._task.cancel()
+            with suppress(asyncio.CancelledError):
+                await self._task
+
+    async def _run(self) -> None:
+        clock, interval_s = self._runtime.clock, self._target.interval_s
+        due = clock.monotonic()
+        while True:
+            due = max(due + interval_s, clock.monotonic())
+            await asyncio.sleep(due - clock.monotonic())
+            gathered = self._gather()
+            if gathered is not None:
+                self._tell(await self._push(gathered))
+
+    async def _push(self, gathered: Gathered) -> str | None:
+        """Push everything; return why that failed."""
+        packed = Requests(gathered.resource, _SCOPE)
+        refused = None
+        async for metric in gathered.metrics:
+            body = packed.add(metric)
+            if body is not None:
+                refused = await self._post(body) or refused
+        last = packed.rest()
+        if last is not None:
+            refused = await self._post(last) or refused
+        return refused
+
+    async def _post(self, body: bytes) -> str | None:
+        target = self._target
+        headers = {"Content-Type": CONTENT_TYPE, "User-Agent": _SCOPE, **target.headers}
+        if target.is_gzip:
+            body = await self._runtime.run_blocking(gzip.compress, body, 1)
+            headers["Content-Encoding"] = "gzip"
+        try:
+            status, answer = await http_post(
+                self._runtime.network, target.url, body, headers, target.timeout_s, self._tls
+            )
+        except CannotPost as error:
+            return str(error)
+        return _rejected(answer) if status in _OK else f"it answers {status}"
+
+    def _tell(self, failure: str | None) -> None:
+        if failure is not None and self._failure is None:
+            self._log.warn(
+                "the metrics cannot be pushed; tried again at each interval",
+                url=self._target.shown,
+                reason=failure,
+            )
+        elif failure is None and self._failure is not None:
+            self._log.info("the metrics are pushed again", url=self._target.shown)
+        self._failure = failure
+
+
+def _context(target: OtlpTarget) -> ssl.SSLContext | None:
+    if not target.url.startswith("https:"):
+        return None
+    import ssl
+
+    try:
+        return ssl.create_default_context(cafile=target.certificate)
+    except (OSError, ssl.SSLError) as error:
+        raise ConfigError(
+            f"{_PREFIX}CERTIFICATE {target.certificate} cannot be used: {error}"
+        ) from error
+
+
+def _rejected(answer: bytes) -> str | None:
+    """Return what the receiver says of points that it has not taken. An answer that is no protobuf
+    rejects none."""
+    count, words = 0, ""
+    with suppress(MalformedMessage):
+        for number, value in fields(answer):
+            for part, inner in fields(as_bytes(value)) if number == 1 else ():
+                if part == 1:
+                    count = as_int(inner)
+                elif part == 2:
+                    words = as_text(inner)
+    return f"it rejects {count} points: {words}" if count else None
