@@ -21,7 +21,7 @@ from typing import Final
 import pytest
 
 KAFKAJS: Final[Mapping[str, str]] = {"kafkajs": "2.2.4", "kafkajs-snappy": "1.1.0"}
-_TIMEOUT_S: Final = 300
+_TIMEOUT_S: Final = 900
 _GO: Final = Path(__file__).parent / "programs" / "go"
 
 
