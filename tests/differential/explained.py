@@ -415,9 +415,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     OnPurpose(
         "A new cluster has kraft.version 1.",
         "It is what `kafka-storage format --standalone` makes; the peer here is formatted with "
-        "`controller.quorum.voters`, which means 0. UpdateFeatures does not change it: with 0, "
-        "`kafka-features upgrade --release-version`, which names level 1, is refused as a whole, "
-        "and `--feature NAME=LEVEL` for the other features works.",
+        "`controller.quorum.voters`, which means 0.",
         _ADMIN,
         cases=("administration/*", "recorded_*"),
         paths=("finalized_features",),
@@ -493,9 +491,7 @@ ON_PURPOSE: Final[tuple[OnPurpose, ...]] = (
     *_rows(
         "A new cluster has kraft.version 1.",
         "It is what `kafka-storage format --standalone` makes; the peer here is formatted with "
-        "`controller.quorum.voters`, which means 0. UpdateFeatures does not change it: with 0, "
-        "`kafka-features upgrade --release-version`, which names level 1, is refused as a whole, "
-        "and `--feature NAME=LEVEL` for the other features works.",
+        "`controller.quorum.voters`, which means 0.",
         _ADMIN,
         ("files_*/files",),
         ("metadata.control KRAFT_VERSION", ABSENT, 1),

@@ -57,7 +57,7 @@ def test_features_are_told_as_supported_and_as_finalized() -> None:
 
 def test_the_quorums_own_level_is_told_when_it_has_one() -> None:
     administered = Administered()
-    administered.node.kraft_version = 1
+    administered.node.kraft_version = lambda: 1
     response = administered.ask(asking(), ApiVersionsResponse)
     finalized = {each.name: each.max_version_level for each in response.finalized_features}
     assert finalized["kraft.version"] == 1

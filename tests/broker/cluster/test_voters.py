@@ -9,8 +9,8 @@ from random import Random
 import pytest
 
 from moldau.client import Admin
-from moldau.errors.codes import KafkaError
-from moldau.ids import format_uuid
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.ids import ZERO_UUID, format_uuid
 from moldau.runtime import Runtime
 from tests.broker.cluster.faults import await_more, suffer
 from tests.broker.cluster.traffic import Maker
@@ -145,4 +145,126 @@ def test_voters_come_and_go_under_faults(seed: int) -> None:
         world.run_for(3)
         brokers.run(maker.check, "auditor")
         assert len(changes) > 3
+        assert not brokers.failures, brokers.failures
+
+
+def raise_level(brokers: SimulatedBrokers) -> None:
+    """Raise kraft.version to 1, once the leader knows all voters."""
+
+    async def ask(runtime: Runtime) -> None:
+        servers = brokers.bootstrap_servers
+        async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
+            while True:
+                try:
+                    await admin.update_features({"kraft.version": 1})
+                except KafkaError as error:
+                    if error.code != ErrorCode.INVALID_UPDATE_VERSION:
+                        raise
+                    await asyncio.sleep(0.5)
+                else:
+                    return
+
+    brokers.run(ask, "raiser", within=60)
+
+
+def test_voters_of_the_settings_go_into_the_log_and_may_then_change() -> None:
+    with new_world(3) as world:
+        brokers = SimulatedBrokers(world, 2, controllers=3)
+        brokers.await_up()
+        assert not brokers.keeping[101].controller.quorum.voters.is_dynamic
+        raise_level(brokers)
+        world.run_for(2)
+        for number in brokers.controller_ids:
+            known = brokers.keeping[number].controller.quorum
+            assert known.voters.kraft_version == 1
+            assert known.voters.ids == (101, 102, 103)
+            assert all(each.directory_id != ZERO_UUID for each in known.voters.voters)
+            assert {each.endpoints for each in known.voters.voters} == {
+                (("CONTROLLER", f"b{each}", CONTROLLER_PORT),) for each in (101, 102, 103)
+            }
+
+        async def change(runtime: Runtime) -> None:
+            servers = brokers.bootstrap_servers
+            async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
+                await remove(admin, 103)
+
+        brokers.run(change, "changer", within=30)
+        for number in brokers.node_ids:
+            brokers.kill(number)
+            brokers.start(number)  # the settings still name the three
+        brokers.await_up()
+        world.run_for(3)
+        assert voters(brokers, 101) == voters(brokers, 102) == {101, 102}
+        assert not brokers.keeping[103].controller.raft.core.member.is_voter
+
+        async def again(runtime: Runtime) -> None:
+            servers = brokers.bootstrap_servers
+            async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
+                await add(admin, 103)
+
+        brokers.run(again, "again", within=30)
+        world.run_until(
+            lambda: brokers.keeping[103].controller.raft.core.member.is_voter, within=10
+        )
+        assert not brokers.failures
+
+
+def test_the_level_waits_for_a_voter_that_its_leader_does_not_know() -> None:
+    with new_world(4) as world:
+        brokers = SimulatedBrokers(world, 1, controllers=3)
+        brokers.await_up()
+        down = next(each for each in brokers.controller_ids if each != brokers.controller())
+        brokers.kill(down)
+        first = brokers.controller()
+        brokers.kill(first)  # what it was told is gone with it
+        brokers.start(first)
+        world.run_until(lambda: brokers.controller() not in (-1, down), within=60)
+        world.run_for(5)
+        reasons = []
+
+        async def refused(runtime: Runtime) -> None:
+            servers = brokers.bootstrap_servers
+            async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
+                with pytest.raises(KafkaError) as caught:
+                    await admin.update_features({"kraft.version": 1})
+                reasons.append(str(caught.value))
+
+        brokers.run(refused, "refused", within=60)
+        assert f"of the voters [{down}] this leader does not know" in reasons[0]
+        brokers.start(down)
+        raise_level(brokers)
+        assert not brokers.failures
+
+
+@pytest.mark.deep
+@pytest.mark.parametrize("seed", SEEDS)
+def test_the_level_is_raised_under_faults(seed: int) -> None:
+    random = Random(seed)
+    with new_world(seed) as world:
+        brokers = SimulatedBrokers(world, 1, controllers=3)
+        brokers.await_up()
+        maker = Maker(brokers.bootstrap_servers)
+        made = brokers.start_program(maker.make, "maker")
+
+        async def keep_raising(runtime: Runtime) -> None:
+            servers = brokers.bootstrap_servers
+            async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
+                while True:
+                    try:
+                        await admin.update_features({"kraft.version": 1})
+                    except KafkaError:
+                        await asyncio.sleep(random.uniform(0.1, 1))
+                    else:
+                        return
+
+        raiser = brokers.start_program(keep_raising, "raiser")
+        suffer(brokers, random, 6, heals=1.0)
+        await_more(brokers, None, maker)
+        world.run_until(lambda: raiser.is_done, within=120)
+        maker.is_ending = True
+        world.run_until(lambda: made.is_done, within=180)
+        world.run_for(3)
+        brokers.run(maker.check, "auditor")
+        levels = {each.controller.quorum.voters.kraft_version for each in brokers.keeping.values()}
+        assert levels == {1}
         assert not brokers.failures, brokers.failures

@@ -45,7 +45,7 @@ def handler(keys: Callable[[], Collection[int]]) -> Handler:
         if known is None or known[0] is not node.features:
             known = node.features, welcome(keys(), node.features)
         message = cast(ApiVersionsRequest, request.decode())
-        state = finalized(node.image, node.metadata_offset, node.kraft_version)
+        state = finalized(node.image, node.metadata_offset, node.kraft_version())
         request.answer(known[1].answer(message, request.arrival.version, state))
 
     return serve

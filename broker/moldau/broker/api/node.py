@@ -96,8 +96,8 @@ class Node:
     """Creates the coordinators of this node, from the server's table."""
     broker_epoch: int = -1
     """The epoch of the current registration. The server sets it."""
-    kraft_version: int = 0
-    """The level of the quorum's own protocol: the only feature that no metadata record holds."""
+    kraft_version: Callable[[], int] = lambda: 0
+    """Returns the level of the quorum's own protocol: the one feature that no record holds."""
     authorizer: Authorizer = ALLOW_ALL
     """Knows the rights of clients. The gates and the handlers ask it."""
     loggers: Loggers | None = None

@@ -203,7 +203,10 @@ _DECISIONS: Final[Mapping[type[Request], _Decision]] = {
         token_changes.describe_tokens(at.image, at.rules.token_secret, request, context),
     ),
     UpdateFeaturesRequest: lambda at, request, context, inputs: update_features(
-        at.image, at.rules, request, Asked(context.version, inputs.kraft_version)
+        at.image,
+        at.rules,
+        request,
+        Asked(context.version, inputs.kraft_version, inputs.check_kraft_version),
     ),
     ElectLeadersRequest: lambda at, request, _, __: elect_leaders(at.image, at.rules, request),
     AllocateProducerIdsRequest: lambda at, request, _, __: allocate_producer_ids(at.image, request),

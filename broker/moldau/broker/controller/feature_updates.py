@@ -3,13 +3,15 @@
 The update is done as a whole or not at all: one invalid feature rejects all. A level is written
 only if every registered broker and controller can run at it. A downgrade must be requested as one.
 For `metadata.version` it must not cross a level at which records changed their meaning, because
-written records cannot be changed.
+written records cannot be changed. `kraft.version` is no record of the metadata: the shell raises it
+in the quorum's own log, once everything else about the request is right (KIP-853).
 """
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from enum import IntEnum
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from moldau.broker.controller.configs import ALL_BROKERS
 from moldau.broker.controller.elections import MIN_ISR
@@ -40,6 +42,9 @@ from moldau.protocol.schemas.metadata_log import (
 _RESULTS_UNTIL: Final = 1
 
 
+CheckLevel: TypeAlias = Callable[[int], object]
+
+
 class UpgradeType(IntEnum):
     """The kind of an update: whether it may lower a level."""
 
@@ -50,10 +55,13 @@ class UpgradeType(IntEnum):
 
 class Asked(NamedTuple):
     """What else decides about a request: its version, as old ones encode downgrades differently,
-    and the level of the quorum's own protocol."""
+    the level of the quorum's own protocol, and a check of another level of it, which raises
+    KafkaError."""
 
     version: int
     kraft_version: int = 0
+    check_kraft_version: CheckLevel | None = None
+    """None: it cannot be changed."""
 
 
 def update_features(
@@ -70,10 +78,14 @@ def update_features(
     }
     levels = {**image.features.levels}
     levels.update({each.feature: each.max_version_level for each in updates.values()})
+    levels.pop(KRAFT_VERSION, None)
     records: list[MetadataRecord] = []
     try:
         for update in updates.values():
             _check(image, rules, update, _upgrade_type(update, version))
+            if update.feature == KRAFT_VERSION:
+                _check_kraft_version(update, asked)
+                continue
             _check_dependencies(update, levels)
             records.extend(_records(image, rules, update))
     except KafkaError as error:
@@ -115,12 +127,6 @@ def _check(image: Image, rules: Rules, update: FeatureUpdateKey, upgrade_type: i
         raise _refusal(
             update, f"this controller runs at levels {supported.lowest} to {supported.highest}"
         )
-    if feature == KRAFT_VERSION:
-        raise _refusal(
-            update,
-            "the quorum's own protocol is not changed while it runs; with voters in "
-            "controller.quorum.voters it is 0: name the other features one by one",
-        )
     _check_nodes(image, update)
     now = image.features.level_of(feature)
     if level >= now:
@@ -132,6 +138,27 @@ def _check(image: Image, rules: Rules, update: FeatureUpdateKey, upgrade_type: i
             raise _refusal(update, "unsafe downgrades of it are not possible")
         if changes_records_between(level, now):
             raise _refusal(update, f"a downgrade from {now} would lose metadata")
+
+
+def _check_kraft_version(update: FeatureUpdateKey, asked: Asked) -> None:
+    level = update.max_version_level
+    if level < asked.kraft_version:
+        raise _refusal(update, "it is never lowered, because the log names the voters")
+    if asked.check_kraft_version is None:
+        raise _refusal(update, "the quorum's own protocol cannot be changed here")
+    asked.check_kraft_version(level)
+
+
+def raised_kraft_version(
+    request: UpdateFeaturesRequest, response: UpdateFeaturesResponse, now: int
+) -> int | None:
+    """Return the level to which the request raises kraft.version; None if it does not, or was
+    rejected or only a trial."""
+    if response.error_code or request.validate_only:
+        return None
+    levels = {each.feature: each.max_version_level for each in request.feature_updates}
+    level = levels.get(KRAFT_VERSION, now)
+    return level if level > now else None
 
 
 def _check_nodes(image: Image, update: FeatureUpdateKey) -> None:

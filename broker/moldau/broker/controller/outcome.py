@@ -71,6 +71,8 @@ class DecisionInputs:
     """The open files of this process, for requests that create logs. None means no limit."""
     kraft_version: int = 0
     """The level of the quorum's own protocol, which no record of the metadata has."""
+    check_kraft_version: Callable[[int], object] | None = None
+    """Raises KafkaError if the quorum's own protocol cannot be raised to this level."""
     wall_ms: int = 0
     """The time of day, for records that name one."""
     charge: Callable[[int], None] = _free

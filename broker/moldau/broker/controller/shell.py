@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.controller.bootstrap import birth_records
 from moldau.broker.controller.controller import Controller
+from moldau.broker.controller.feature_updates import raised_kraft_version
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.metadata_batches import replay_batches
 from moldau.broker.controller.metadata_log import MetadataLog
@@ -39,6 +40,10 @@ from moldau.protocol.messages.describe_quorum import DescribeQuorumRequest
 from moldau.protocol.messages.remove_raft_voter import (
     RemoveRaftVoterRequest,
     RemoveRaftVoterResponse,
+)
+from moldau.protocol.messages.update_features import (
+    UpdateFeaturesRequest,
+    UpdateFeaturesResponse,
 )
 from moldau.protocol.messages.update_raft_voter import (
     UpdateRaftVoterRequest,
@@ -174,6 +179,8 @@ class ActiveController:
 
         def decide(decider: Decider, now_ms: int) -> Outcome[MetadataRecord]:
             outcome = decider.controller.on_request(request, context, self._inputs(request))
+            if isinstance(request, UpdateFeaturesRequest):
+                self._raise_kraft_version(request, outcome.response)
             return Outcome(outcome.records, ((on_answer, outcome.response),))
 
         self._decisions.run(decide, on_answer, origin=context, name=type(request).__name__)
@@ -181,15 +188,8 @@ class ActiveController:
     def _change_voters(self, request: VoterChange, on_answer: OnAnswer) -> None:
         """Change the voters. They are part of the log itself and not of the image."""
         quorum = self._quorum
-        ground = voter_changes.VoterChangeContext(
-            self.controller.rules.cluster_id,
-            quorum.voters,
-            quorum.voters_end,
-            quorum.leader,
-            self._monotonic_ms(),
-        )
         try:
-            voters = voter_changes.changed(ground, request)
+            voters = voter_changes.changed(self._voter_context(), request)
         except KafkaError as error:
             on_answer(voter_answer(request, error))
             return
@@ -205,6 +205,31 @@ class ActiveController:
             on_answer(answer)
             return
         self._decisions.perform(Outcome((), ((on_answer, answer),)), self._monotonic_ms())
+
+    def _voter_context(self) -> voter_changes.VoterChangeContext:
+        quorum = self._quorum
+        return voter_changes.VoterChangeContext(
+            self.controller.rules.cluster_id,
+            quorum.voters,
+            quorum.voters_end,
+            quorum.leader,
+            self._monotonic_ms(),
+        )
+
+    def _raise_kraft_version(self, request: UpdateFeaturesRequest, response: Response) -> None:
+        """Write the voters into the log if the request raises kraft.version. What else it changes
+        comes after that, so that its answer waits for both."""
+        assert isinstance(response, UpdateFeaturesResponse)
+        now = self._quorum.voters.kraft_version
+        level = raised_kraft_version(request, response, now)
+        if level is None:
+            return
+        voters = voter_changes.raised(self._voter_context(), level)
+        try:
+            self._observer.on_voters(voters)
+        except KafkaError as error:
+            self._fail(error)
+            raise KafkaError(ErrorCode.NOT_CONTROLLER) from error
 
     def tick(self) -> None:
         """Fence silent brokers, and do periodic work. Call it about once a second."""
@@ -265,6 +290,7 @@ class ActiveController:
             self._runtime.random,
             self._runtime.files.open_files() if makes_logs else None,
             self._quorum.voters.kraft_version,
+            lambda level: voter_changes.raised(self._voter_context(), level),
             self._runtime.clock.wall_ms(),
         )
 

@@ -18,6 +18,7 @@ from moldau.ids import ZERO_UUID, Uuid
 
 if TYPE_CHECKING:
     from moldau.broker.raft.messages import FetchAsk
+    from moldau.broker.raft.voters import Voter
 
 UNKNOWN = -1
 OBSERVER_MS = 300_000
@@ -41,6 +42,7 @@ class Leader:
 
     __slots__ = (
         "_own_end",
+        "announced",
         "epoch",
         "epoch_start_offset",
         "high_watermark",
@@ -61,6 +63,9 @@ class Leader:
         """None until the first record of this epoch is committed."""
         self.voters: dict[int, Progress] = {each: Progress() for each in voters}
         self.observers: dict[int, Progress] = {}
+        self.announced: dict[int, Voter] = {}
+        """Disk, endpoints and versions of voters that the settings name, as each of them told this
+        leader. The log takes them over when kraft.version is raised."""
         self._own_end = 0
 
     def on_durable(self, voter_id: int, log_end_offset: int) -> bool:

@@ -286,10 +286,15 @@ class Quorum:
         return self._append(batch, now_ms)
 
     def append_voters(self, voters: Voters, now_ms: int) -> None:
-        """Append other voters, which count from now on. The previous change must be committed."""
+        """Append other voters, which count from now on. The previous change must be committed. A
+        higher kraft.version comes with the same voters, and stands before them."""
         assert self.voters_end <= self.high_watermark, "two sets of voters would not overlap"
-        _, record = voters.control_records()
-        batch = encode_control_batch([record], now_ms)
+        version, record = voters.control_records()
+        records = [record]
+        if voters.kraft_version != self.voters.kraft_version:
+            assert voters.ids == self.voters.ids, "two sets of voters would not overlap"
+            records.insert(0, version)
+        batch = encode_control_batch(records, now_ms)
         self._append(batch, now_ms)
         self._told.append((self.log.log_end_offset, voters))
 

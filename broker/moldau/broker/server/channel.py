@@ -46,6 +46,7 @@ from moldau.protocol.messages.update_raft_voter import (
     KRaftVersionFeature,
     Listener,
     UpdateRaftVoterRequest,
+    UpdateRaftVoterResponse,
 )
 
 if TYPE_CHECKING:
@@ -106,6 +107,8 @@ class LocalController:
             audience.image,
         )
         self._is_telling = False
+        self._told_epoch = NOBODY
+        """The epoch whose leader knows where this voter of the settings is."""
         self._published = 0
         self._is_known = False
         self._caught_up = asyncio.Event()
@@ -361,16 +364,20 @@ class LocalController:
         self._clean_when_due()
 
     def _tell_where_this_is(self) -> None:
-        """Announce new endpoints of this voter to the leader (KIP-853)."""
-        core, voters, own = self.raft.core, self.quorum.voters, self._controller_config.own
+        """Announce new endpoints of this voter to the leader (KIP-853). A voter of the settings
+        announces itself to each new leader, which needs that to raise kraft.version."""
+        core, voters = self.raft.core, self.quorum.voters
+        own = _own_endpoints(self._controller_config, is_dynamic=voters.is_dynamic)
         known = voters.find(core.member.node_id)
-        if known is None or not (voters.is_dynamic and core.member.is_voter and own):
+        if known is None or self._is_telling or not (core.member.is_voter and own):
             return
-        if known.endpoints == own or self._is_telling or 0 in {port for _, _, port in own}:
+        is_known = known.endpoints == own if voters.is_dynamic else self._told_epoch == core.epoch
+        if is_known or core.leader_id == NOBODY or 0 in {port for _, _, port in own}:
             return
+        epoch = core.epoch
         request = UpdateRaftVoterRequest(
             cluster_id=self._controller_config.terms.cluster_id,
-            current_leader_epoch=core.epoch,
+            current_leader_epoch=epoch,
             voter_id=known.voter_id,
             voter_directory_id=core.member.directory_id,
             listeners=[Listener(name=name, host=host, port=port) for name, host, port in own],
@@ -382,6 +389,8 @@ class LocalController:
 
         def on_answer(answer: Response | KafkaError) -> None:
             self._is_telling = False
+            if isinstance(answer, UpdateRaftVoterResponse) and not answer.error_code:
+                self._told_epoch = epoch
 
         self.submit(request, of_node(core.member.node_id, 0), on_answer)
 
@@ -524,3 +533,19 @@ def decide(
         on_answer(response)
 
     active.request(guarded.message, context, finish)
+
+
+def kraft_version(quorum: Quorum) -> int:
+    """Return the committed level of the quorum's own protocol."""
+    return quorum.voters_before(quorum.high_watermark).kraft_version
+
+
+def _own_endpoints(
+    config: ControllerConfig, *, is_dynamic: bool
+) -> tuple[tuple[str, str, int], ...]:
+    """Return the endpoints of this controller. If its listeners have no host, the settings name the
+    address of this voter."""
+    named = config.voters.get(config.membership.node_id)
+    if is_dynamic or config.own or named is None:
+        return config.own
+    return ((config.listener, *named),)

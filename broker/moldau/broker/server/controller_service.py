@@ -27,7 +27,7 @@ from moldau.broker.api.gate import guarded_request
 from moldau.broker.api.handlers import APIS
 from moldau.broker.decision.authorizer import REFUSALS, check_cluster
 from moldau.broker.raft import wire
-from moldau.broker.server.channel import decide
+from moldau.broker.server.channel import decide, kraft_version
 from moldau.broker.server.envelope import context_of
 from moldau.errors import MalformedMessage
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -174,7 +174,11 @@ class ControllerService:
 
     def _serve_versions(self, request: ApiRequest) -> None:
         message = cast(ApiVersionsRequest, request.decode())
-        state = finalized(self._image(), self._controller.quorum.high_watermark, 0)
+        state = finalized(
+            self._image(),
+            self._controller.quorum.high_watermark,
+            kraft_version(self._controller.quorum),
+        )
         request.answer(self._welcome.answer(message, request.arrival.version, state))
 
     def _serve_cluster(self, request: ApiRequest) -> None:

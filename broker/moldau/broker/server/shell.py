@@ -40,7 +40,7 @@ from moldau.broker.replication import metrics as replica_metrics
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
 from moldau.broker.server.authorization import audit_maker, authorizer_of, note_ready
-from moldau.broker.server.channel import Audience, LocalController
+from moldau.broker.server.channel import Audience, LocalController, kraft_version
 from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.coordinators import coordinators_of
 from moldau.broker.server.lifecycle import NO_EPOCH, BrokerState, Identity, Lifecycle
@@ -386,7 +386,7 @@ class Broker:
             log=self._loggers.get(f"{LOGGER}.api").bind(node=node_id),
             metrics=self._registry,
             make_coordinators=coordinators_of,
-            kraft_version=controller.quorum.voters.kraft_version,
+            kraft_version=lambda: kraft_version(controller.quorum),
             authorizer=controller.authorizer,
             loggers=self._loggers,
         )
