@@ -108,6 +108,30 @@ def test_lines_of_json_are_written_by_the_latest_schema(shell: Shell, tmp_path: 
     assert said == '{"name": "a"}|{"name": "b"}\n'
 
 
+def test_lines_of_json_are_written_as_protobuf(shell: Shell, tmp_path: Path) -> None:
+    put(shell, tmp_path, "sent-proto", "user.proto", PROTOBUF)
+    (tmp_path / "base.proto").write_text('syntax = "proto3"; message Base { string id = 1; }')
+    shell.good("schema", "put", "sent-proto-key", str(tmp_path / "base.proto"))
+    both = ("sent-proto", "--key-schema", "protobuf", "--value-schema", "protobuf")
+    lines = '{"id":"k1"}|{"name": "ann", "age": 9007199254740993}\n{"id":"k2"}|-\n'
+    keyed = (*both, "--keys", "--separator", "|")
+    shell.good("produce", *keyed, "--null", "-", "--partition", "1", source=lines)
+    said = shell.good("consume", *both, "--format", r"%p %k %v\n").out.splitlines()
+    assert said == [
+        '1 {"id": "k1"} {"name": "ann", "age": "9007199254740993"}', '1 {"id": "k2"} ',
+    ]  # fmt: skip
+
+    words = ("sent-proto", "--value-schema", "protobuf")
+    for wrong, told in (('{"nme": "x"}', "nme"), ('{"age": "old"}', "age"), ("7", "mapping")):
+        done = shell("produce", *words, source=f'{{"name": "eva"}}\n{wrong}\n')
+        assert (done.code > 0, done.out, done.err.count("\n")) == (True, "", 1), done
+        assert told in done.err
+        assert "line=2" in done.err
+        assert "internal error" not in done.err
+    done = shell("produce", "sent-proto", "--value-schema", "avro", source="{}\n")
+    assert (done.code, done.err.count("\n"), "PROTOBUF" in done.err) == (1, 1, True)
+
+
 def test_a_profile_names_the_registry(shell: Shell, registry: str, tmp_path: Path) -> None:
     put(shell, tmp_path, "named-users", "user.avsc", AVRO)
     send(shell, "named-users", "avro", {"name": "ann", "photo": b"", "born": 0})

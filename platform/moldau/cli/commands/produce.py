@@ -44,7 +44,6 @@ _ASKED_S: Final = 5.0
 _SERIALIZERS: Final = frozenset(("key.serializer", "value.serializer"))
 _SCHEMA_SETTINGS: Final = {"auto.register.schemas": "false", "use.latest.version": "true"}
 """Lines say what their values are, not of which schema: that is the latest one of the subject."""
-WRITTEN: Final = ("avro", "json-schema")
 """The formats that lines of JSON can be written in."""
 # A load needs large batches; a few lines do not.
 _LOAD_SETTINGS: Final = {"batch.size": "262144", "buffer.memory": "67108864"}
@@ -80,7 +79,7 @@ class ProduceCommand:
         parser.add_argument(
             "--compression", choices=("none", "gzip", "snappy", "lz4", "zstd"), default="none"
         )
-        add_schemas(parser, WRITTEN)
+        add_schemas(parser)
         parser.add_argument("--count", type=int, metavar="N", help="make up N records as a load")
         parser.add_argument(
             "--size", type=int, metavar="BYTES", help=f"of each made-up value ({_SIZE_DEFAULT})"
@@ -420,6 +419,7 @@ def _by_line(before: int) -> Iterator[None]:
         if isinstance(at, int) and isinstance(left, Indices):
             lines = Indices(before + index + 1 for index in left)
             del facts["accepted"], facts["records"]
+            at = facts.pop("index", at)
             error.context = {**facts, "line": before + at + 1, "unsent_lines": lines}
         raise
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.cli.command import Context, UsageError
@@ -18,12 +18,12 @@ DEFAULT: Final = "http://localhost:8081"
 FORMATS: Final = ("avro", "json-schema", "protobuf")
 
 
-def add_schemas(parser: ArgumentParser, formats: Sequence[str] = FORMATS) -> None:
+def add_schemas(parser: ArgumentParser) -> None:
     """Add `--key-schema`, `--value-schema` and `--registry`."""
     for side in ("key", "value"):
         parser.add_argument(
             f"--{side}-schema",
-            choices=formats,
+            choices=FORMATS,
             help=f"{side}s are of this format, with their schemas in the registry",
         )
     parser.add_argument(

@@ -12,11 +12,18 @@ stands before it.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Hashable, Sequence
+from collections.abc import Awaitable, Callable, Hashable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import Any
 
-from moldau.client.serdes.contract import DeserializationFailed, Place, not_had
+from moldau.client.serdes.contract import (
+    DeserializationFailed,
+    Place,
+    SerializationFailed,
+    not_had,
+    told,
+)
 from moldau.client.serdes.registry.cache import Cache
 from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
 from moldau.client.serdes.registry.naming import DEFAULT_OPTIONS, SchemaOptions, find_schema
@@ -24,7 +31,7 @@ from moldau.client.serdes.registry.schemas import RegistryError, Schema
 from moldau.client.serdes.remade import Remade
 from moldau.client.serdes.wire import ID_SIZE, SchemaKey, header_of, unframe
 from moldau.client.settings import serdes as rows
-from moldau.errors import ConfigError
+from moldau.errors import ConfigError, MoldauError
 
 Write = Callable[[Any], bytes]
 Read = Callable[[bytes, int], Any]
@@ -103,25 +110,28 @@ class SchemaSerializer(_Registered, ABC):
     ) -> list[bytes | None] | Awaitable[list[bytes | None]]:
         """Serialize all values; None stays None."""
         written: list[bytes | None] = []
-        for value in values:
-            if value is None:
-                written.append(None)
-                continue
-            write = self._known(value, place)
-            if write is None:
-                return self._rest(written, values, place)
-            written.append(write(value))
+        with _naming(written):
+            for value in values:
+                if value is None:
+                    written.append(None)
+                    continue
+                write = self._known(value, place)
+                if write is None:
+                    return self._rest(written, values, place)
+                written.append(write(value))
         return written
 
     async def _rest(
         self, written: list[bytes | None], values: Sequence[Any], place: Place
     ) -> list[bytes | None]:
-        for value in values[len(written) :]:
-            if value is None:
-                written.append(None)
-                continue
-            write = self._known(value, place)
-            written.append(await self._first(value, place) if write is None else write(value))
+        with _naming(written):
+            for value in values[len(written) :]:
+                if value is None:
+                    written.append(None)
+                    continue
+                write = self._known(value, place)
+                made = await self._first(value, place) if write is None else write(value)
+                written.append(made)
         return written
 
     def _known(self, value: Any, place: Place) -> Write | None:
@@ -158,6 +168,16 @@ class SchemaSerializer(_Registered, ABC):
         if not self._follows_latest(value):
             self._writers.put((place, kind), write)
         return write(value)
+
+
+@contextmanager
+def _naming(written: Sequence[object]) -> Iterator[None]:
+    """Add to an error of a value its index among those that are written together."""
+    try:
+        yield
+    except (SerializationFailed, LookupError, TypeError, ValueError) as error:
+        facts = error.context if isinstance(error, MoldauError) else {}
+        raise SerializationFailed(told(error), **{**facts, "index": len(written)}) from error
 
 
 class SchemaDeserializer(_Registered, ABC):

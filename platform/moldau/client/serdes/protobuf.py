@@ -1,6 +1,7 @@
 """Protobuf after the id of its schema, and the path to the message in its file.
 
-A value is an instance of a generated class. The file that declares it is registered, as a
+A value is an instance of a generated class, or a mapping as Protobuf's JSON has it: of the first
+message of the subject's latest schema. The file that declares it is registered, as a
 descriptor in base64, which every registry reads. The files that it imports are registered first,
 each under its own name, except those that Google ships with protobuf.
 
@@ -16,7 +17,7 @@ from __future__ import annotations
 
 import base64
 import binascii
-from collections.abc import Hashable
+from collections.abc import Hashable, Mapping
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from moldau.client.base.extras import need
@@ -27,7 +28,7 @@ from moldau.client.serdes.protobuf_messages import (
     messages_of_file,
     messages_of_text,
 )
-from moldau.client.serdes.registry.client import RegistryGiven
+from moldau.client.serdes.registry.client import RegistryGiven, SchemaRegistry
 from moldau.client.serdes.registry.naming import SchemaOptions
 from moldau.client.serdes.registry.schemas import PROTOBUF, Reference, Schema
 from moldau.client.serdes.wire import SchemaKey, frame, read_indexes, write_indexes
@@ -40,10 +41,11 @@ if TYPE_CHECKING:
 _SERIALIZED: Final = "serialized"
 _SHIPPED: Final = ("google/protobuf/", "google/type/", "confluent/")
 _DEPTH_MAX: Final = 32
+_FIRST: Final = (0,)
 
 
 class ProtobufSerializer(SchemaSerializer):
-    """Writes messages of generated classes."""
+    """Writes messages of generated classes, and mappings by the subject's latest schema."""
 
     def __init__(
         self,
@@ -56,19 +58,22 @@ class ProtobufSerializer(SchemaSerializer):
         need("google.protobuf", "protobuf")
 
     def kind_of(self, value: Any) -> Hashable:
-        """Return the class: each generated class has its own schema."""
-        return cast(Hashable, type(value))
+        """Return the class: each generated class has its own schema, mappings share one."""
+        return Mapping if isinstance(value, Mapping) else cast(Hashable, type(value))
 
     def subject_of(self, value: Any, place: Place) -> str:
         """Return the subject, which may be named by the message."""
-        return self.options.subject(place, _descriptor_of(value).full_name)
+        name = None if isinstance(value, Mapping) else _descriptor_of(value).full_name
+        return self.options.subject(place, name)
 
     def has_own(self, value: Any) -> bool:
-        """Return True: a generated class always has its schema."""
-        return True
+        """Whether it is of a generated class, which has its schema."""
+        return not isinstance(value, Mapping)
 
     async def own_schema(self, value: Any) -> Schema | None:
-        """Return the file that declares the message."""
+        """Return the file that declares the message, None for a mapping."""
+        if isinstance(value, Mapping):
+            return None
         return await self._file_schema(_descriptor_of(value).file)
 
     async def _file_schema(self, file: FileDescriptor) -> Schema:
@@ -94,6 +99,8 @@ class ProtobufSerializer(SchemaSerializer):
             raise SerializationFailed(
                 f"the subject has a schema of another kind: {schema.type}", schema=schema_id
             )
+        if isinstance(value, Mapping):
+            return await self._mapping_writer(schema_id)
         descriptor = _descriptor_of(value)
         path: tuple[int, ...] | None = _path_of(descriptor)
         if self.options.use_latest or self.options.use_id is not None:
@@ -107,6 +114,18 @@ class ProtobufSerializer(SchemaSerializer):
             )
         prefix = frame(schema_id) + write_indexes(path)
         return lambda message: prefix + message.SerializeToString()
+
+    async def _mapping_writer(self, schema_id: int) -> Write:
+        """Return a function that writes mappings as the first message of the schema's file."""
+        schema = await self.registry.schema(schema_id, format=_SERIALIZED)
+        pool = await _pool_of(self.registry, schema_id, schema)
+        made = _class_at(pool, _messages_of(schema).names_at(_FIRST), _FIRST)
+        prefix = frame(schema_id) + write_indexes(_FIRST)
+
+        def write(value: Any) -> bytes:
+            return prefix + _message_of(made, value).SerializeToString()
+
+        return write
 
 
 class ProtobufDeserializer(SchemaDeserializer):
@@ -129,7 +148,7 @@ class ProtobufDeserializer(SchemaDeserializer):
         schema = await self.schema_of(key, PROTOBUF, format=_SERIALIZED)
         if self._type is not None:
             return _reader_of(self._type, _messages_of(schema), key)
-        pool = await self._pool(key, schema)
+        pool = await _pool_of(self.registry, key, schema)
         messages = _messages_of(schema)
         classes: dict[tuple[int, ...], type[Message]] = {}
 
@@ -142,43 +161,57 @@ class ProtobufDeserializer(SchemaDeserializer):
 
         return read
 
-    async def _pool(self, key: SchemaKey, schema: Schema) -> DescriptorPool:
-        """Return a separate pool with the file of the schema and all files that it imports."""
-        from google.protobuf.descriptor_pool import DescriptorPool
 
-        pool = DescriptorPool()
-        file = _file_of(schema, key)
-        added: set[str] = set()
+async def _pool_of(registry: SchemaRegistry, key: SchemaKey, schema: Schema) -> DescriptorPool:
+    """Return a separate pool with the file of the schema and all files that it imports."""
+    from google.protobuf.descriptor_pool import DescriptorPool
+
+    pool = DescriptorPool()
+    file = _file_of(schema, key)
+    added: set[str] = set()
+    for name in file.dependency:
+        _add_shipped(pool, name, added)
+    await _add_references(registry, pool, schema, added, _DEPTH_MAX)
+    file.name = file.name or "default"
+    pool.AddSerializedFile(file.SerializeToString())
+    return pool
+
+
+async def _add_references(
+    registry: SchemaRegistry, pool: DescriptorPool, schema: Schema, added: set[str], depth: int
+) -> None:
+    if schema.references and not depth:
+        raise DeserializationFailed("its schema's references are too deep or go in a circle")
+    for each in schema.references:
+        if each.name in added:
+            continue
+        version = await registry.version(each.subject, each.version)
+        whole = await registry.schema(version.id, format=_SERIALIZED)
+        file = _file_of(whole, version.id)
         for name in file.dependency:
             _add_shipped(pool, name, added)
-        await self._add_references(pool, schema, added, _DEPTH_MAX)
-        file.name = file.name or "default"
+        await _add_references(registry, pool, whole, added, depth - 1)
+        file.name = each.name
         pool.AddSerializedFile(file.SerializeToString())
-        return pool
+        added.add(each.name)
 
-    async def _add_references(
-        self, pool: DescriptorPool, schema: Schema, added: set[str], depth: int
-    ) -> None:
-        if schema.references and not depth:
-            raise DeserializationFailed("its schema's references are too deep or go in a circle")
-        for each in schema.references:
-            if each.name in added:
-                continue
-            version = await self.registry.version(each.subject, each.version)
-            whole = await self.registry.schema(version.id, format=_SERIALIZED)
-            file = _file_of(whole, version.id)
-            for name in file.dependency:
-                _add_shipped(pool, name, added)
-            await self._add_references(pool, whole, added, depth - 1)
-            file.name = each.name
-            pool.AddSerializedFile(file.SerializeToString())
-            added.add(each.name)
+
+def _message_of(kind: type[Message], value: Mapping[str, Any]) -> Message:
+    """Return the message that a mapping says. Raise SerializationFailed, which names the field."""
+    from google.protobuf.json_format import ParseDict, ParseError
+
+    try:
+        made: Message = ParseDict(dict(value), kind())
+    except (ParseError, TypeError, ValueError, RecursionError) as error:
+        reason = " ".join(str(error).split())
+        raise SerializationFailed(f"no {kind.DESCRIPTOR.full_name}: {reason}") from error
+    return made
 
 
 def _descriptor_of(value: Any) -> Descriptor:
     descriptor: Descriptor | None = getattr(value, "DESCRIPTOR", None)
     if descriptor is None or isinstance(value, type) or not hasattr(value, "SerializeToString"):
-        raise SerializationFailed("a protobuf message was expected")
+        raise SerializationFailed("a protobuf message or a mapping was expected")
     return descriptor
 
 
