@@ -81,6 +81,8 @@ HUNTS: Final = frozenset(
         "tests/broker/cluster/queues/test_storm.py::test_a_planted_bug_breaks_a_promise_that_it_names",
         "tests/broker/cluster/transactional/test_storm.py"
         "::test_a_planted_bug_breaks_a_promise_that_it_names",
+        "tests/broker/cluster/transactional/test_client_storm.py"
+        "::test_a_planted_bug_of_the_client_breaks_a_promise",
         "tests/client/group/test_consumer_games.py::test_a_planted_bug_is_found_by_what_it_breaks",
         "tests/client/simulation/test_client_simulation.py"
         "::test_a_planted_bug_is_found_by_what_it_breaks",

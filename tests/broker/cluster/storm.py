@@ -64,9 +64,14 @@ class Storm:
     """The faults of a run."""
 
     def __init__(
-        self, brokers: SimulatedBrokers, random: Random, places: Sequence[Place] = ((TOPIC, 0),)
+        self,
+        brokers: SimulatedBrokers,
+        random: Random,
+        places: Sequence[Place] = ((TOPIC, 0),),
+        more: Sequence[Callable[[], Undo | None]] = (),
     ) -> None:
-        """`places` are the partitions whose leaders are struck and moved."""
+        """`places` are the partitions whose leaders are struck and moved; `more` are faults of
+        others than brokers."""
         self._places = places
         self.counts: Counter[str] = Counter()
         self._brokers = brokers
@@ -78,6 +83,7 @@ class Storm:
         self._kinds: list[Callable[[], Undo | None]] = [
             *(self._isolate, self._block, self._clog, self._reset, self._sever),
             *(self._pause, self._elect, self._elect),
+            *more,
         ]
         if random.random() < 0.35:
             self._kinds += [self._power_loss, self._power_loss]

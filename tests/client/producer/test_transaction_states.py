@@ -254,6 +254,24 @@ def test_an_id_that_is_forgotten_is_replaced_by_an_abort(desk: Desk) -> None:
     assert desk.states.state is TransactionState.READY
 
 
+def test_an_id_that_is_forgotten_between_transactions_is_replaced() -> None:
+    """The coordinator knows nothing of a transaction whose partitions it has refused, but the next
+    one would be refused in the same way for ever."""
+    desk = Desk(1)
+    desk.states.begin()
+    assert not desk.states.may_send_to(T0)
+    refused = Desk.added(T0, code=ErrorCode.INVALID_PRODUCER_ID_MAPPING)
+    desk.answer(adding.AddPartitionsToTxnRequest, refused)
+    assert isinstance(desk.states.failure(), AbortableTransactionError)
+    desk.states.abort()
+    desk.states.on_settled()
+    request = desk.answer(InitProducerIdRequest, identified(9, 0))
+    assert request.producer_id == -1
+    assert desk.states.state is TransactionState.READY
+    desk.begin(T0)
+    assert desk.states.identity.id == 9
+
+
 def test_a_commit_that_was_sent_cannot_be_aborted(desk: Desk) -> None:
     desk.begin(T0)
     desk.states.commit()

@@ -158,7 +158,7 @@ def run(seed: int, faults: int) -> None:
         world.run_until(lambda: copier.is_done, within=120)
 
 
-@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize("seed", range(1))
 @pytest.mark.parametrize("version", [1, 2], ids=["v1", "v2"])
 def test_each_record_counts_once_whatever_happens_to_the_connections(
     seed: int, version: int, monkeypatch: pytest.MonkeyPatch

@@ -345,9 +345,10 @@ class TransactionStates:
         self._end_if_empty()
 
     def _end_if_empty(self) -> None:
-        """End a transaction that the coordinator does not know of."""
+        """End a transaction that the coordinator does not know of, unless the id is lost: the next
+        transaction would be refused as well."""
         parts = self._parts
-        is_known = parts.has_begun or parts.offsets or parts.needs_epoch
+        is_known = parts.has_begun or parts.offsets or parts.needs_epoch or self._has_lost_id
         if parts.is_settled and not is_known and self._asked is None:
             self._end()
 

@@ -27,6 +27,7 @@ class Promise(StrEnum):
     OFFSET_OF_COMMITTED = "a group's offset is that of the last committed transaction"
     NEWEST_OF_KEY = "compaction keeps the newest committed record of a key"
     WRITERS_GO_ON = "every writer gets going again"
+    COPIED_ONCE = "a copy has each committed record once, in its order"
     EPOCH_OF_CLIENT = "an epoch that a client gets is one that may be bumped"
 
 
@@ -62,6 +63,8 @@ class Ledger:
     def __init__(self) -> None:
         self.attempts: dict[tuple[str, int], Attempt] = {}
         self.counts: Counter[str] = Counter()
+        self.committed: Counter[str] = Counter()
+        """The transactions known to be committed, by transactional id."""
         self.of_value: dict[str, Attempt] = {}
         self._numbers: Counter[str] = Counter()
 
@@ -80,6 +83,8 @@ class Ledger:
 
     def ended(self, attempt: Attempt, end: End) -> None:
         attempt.end = end
+        if end is End.COMMITTED:
+            self.committed[attempt.transactional_id] += 1
         self.counts[end.value] += 1
 
     # What readers see.

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 import asyncio
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from random import Random
+from types import MappingProxyType
 from typing import Any, Final
 from unittest.mock import patch
 
@@ -60,8 +61,14 @@ def draw_transaction_settings(random: Random) -> dict[str, str]:
 class Run:
     """See the module. Satisfies the writers' `Run`."""
 
-    def __init__(self, world: Simulation, random: Random, expiration_ms: str | None) -> None:
-        settings = {**draw_settings(random), **draw_transaction_settings(random)}
+    def __init__(
+        self,
+        world: Simulation,
+        random: Random,
+        expiration_ms: str | None,
+        more: Mapping[str, str] = MappingProxyType({}),
+    ) -> None:
+        settings = {**draw_settings(random), **draw_transaction_settings(random), **more}
         if expiration_ms is not None:
             settings["producer_id_expiration_ms"] = expiration_ms
         self.world = world
@@ -80,7 +87,9 @@ class Run:
         self.read: dict[Place, list[str]] = {}
         self.offsets: dict[str, int] = {}
         self._random = random
-        self._names: list[str] = []
+        self.names: list[str] = []
+        """The transactional ids of writers, each of which is to get going again."""
+        self.places = PLACES
 
     def prepare(self) -> None:
         """Create all topics, and watch them."""
@@ -109,7 +118,7 @@ class Run:
         programs = []
         for number in range(3):
             name = f"app{number}"
-            self._names.append(name)
+            self.names.append(name)
             version = random.choice(self.versions)
             for instance in range(random.choice((1, 1, 2))):
                 writer = Writer(self, name, version, Random(random.random()))
@@ -160,7 +169,7 @@ class Run:
                         if part.topic == KEYED:
                             newest[_text(record.key)] = _text(record.value)
         async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
-            for name in self._names:
+            for name in self.names:
                 offsets = await admin.group_offsets(name)
                 if TopicPartition(TOPIC, 0) in offsets:
                     self.offsets[name] = offsets[TopicPartition(TOPIC, 0)].offset
@@ -174,7 +183,7 @@ class Run:
 
     def is_stable(self) -> bool:
         """Whether no partition has an open transaction."""
-        for place in PLACES:
+        for place in self.places:
             leader = self.brokers.running.get(self.brokers.leader_of(*place))
             if leader is None:
                 if place in READ:
@@ -187,18 +196,13 @@ class Run:
 
     def await_more(self) -> None:
         """Every writer commits again."""
-        before = Counter(self._committed())
+        now = self.ledger.committed
+        before = Counter(now)
 
         def is_so() -> bool:
-            now = Counter(self._committed())
-            return all(now[name] > before[name] for name in self._names)
+            return all(now[name] > before[name] for name in self.names)
 
         _await(self, is_so, Promise.WRITERS_GO_ON)
-
-    def _committed(self) -> Iterator[str]:
-        for each in self.ledger.attempts.values():
-            if each.end.value == "committed":
-                yield each.transactional_id
 
 
 def _text(value: object) -> str:
