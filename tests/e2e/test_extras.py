@@ -250,6 +250,11 @@ def _columns(installed: Installed) -> None:
     installed.run_guide("streams.md", ".map_batch(")
 
 
+def _lakes(installed: Installed) -> None:
+    installed.run("import deltalake, pyarrow, pyiceberg")
+    installed.run_guide("streams.md", "write_deltalake")
+
+
 # Connect: databases and files
 
 
@@ -506,6 +511,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "fsspec": _fsspec,
     "iceberg": _iceberg,
     "json-schema": _json_schema,
+    "lakes": _lakes,
     "msgspec": _msgspec,
     "mysql": _mysql,
     "oauth": _oauth,

@@ -194,3 +194,16 @@ def embedded(servers: str, app: Streams, state: Path) -> list[Out]:
 
     run(whole)
     return found
+
+
+def with_lake(name: str, path: str) -> Streams:
+    """Lines with the names that a Delta table has for their keys."""
+    app = Streams(name, emit="every")
+    names = app.lake_table("names", format="delta", path=path, key="id", refresh="1ms")
+    lines = app.stream(f"{name}-lines", str, key=str)
+    lines.left_join(names, _named).to(f"{name}-out")
+    return app
+
+
+def _named(line: str, row: dict[str, Any] | None) -> str:
+    return f"{line} by {'nobody' if row is None else row['name']}"

@@ -128,3 +128,30 @@ def test_a_function_that_cannot_be_sent_is_named_with_its_line(
 
 def commits_of_spark(checkpoint: Path) -> list[Path]:
     return [*checkpoint.glob("*/query/commits/[0-9]*"), *checkpoint.glob("*/query/commits/.*.crc")]
+
+
+def test_a_batch_meets_the_version_that_a_lake_table_has(
+    spark: Any, moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    pa, delta = pytest.importorskip("pyarrow"), pytest.importorskip("deltalake")
+    servers, path = moldau_broker.bootstrap_servers, str(tmp_path / "names")
+    names = f"{moldau_topic}-e", f"{moldau_topic}-s"
+    one, other = (apps.with_lake(name, path) for name in names)
+    for app in (one, other):
+        apps.make_topics(servers, app)
+    with pytest.raises(StreamsError, match="lake table names: there is no Delta table at"):
+        other.on_spark(spark, checkpoint=str(tmp_path / "none"), bootstrap=servers)
+
+    delta.write_deltalake(path, pa.table({"id": ["k1", "k2"], "name": ["ada", "bob"]}))
+    for name in names:
+        apps.write(servers, name, 0, 30, has_cities=False)
+    expected = apps.in_order(apps.embedded(servers, one, tmp_path / "state"), names[0])
+    with other.on_spark(spark, checkpoint=str(tmp_path / "kept"), bootstrap=servers) as running:
+        running.process_available()
+        assert apps.in_order(apps.outs_of(servers, other), names[1]) == expected
+        delta.write_deltalake(path, pa.table({"id": ["k1"], "name": ["eva"]}), mode="overwrite")
+        apps.write(servers, names[1], 30, 7, has_cities=False)
+        running.process_available()
+    found = [(each.value or b"").decode() for each in apps.outs_of(servers, other)]
+    assert sorted({each.partition(" by ")[2] for each in found}) == ["ada", "bob", "eva", "nobody"]
+    assert sum(each.endswith("eva") for each in found) == 1

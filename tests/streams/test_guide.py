@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
 from tests.client.guides import programs
@@ -10,7 +12,10 @@ GUIDE = "streams.md"
 
 
 @pytest.mark.parametrize("number", range(len(programs(GUIDE))))
-def test_a_program_of_the_guide_runs(number: int) -> None:
+def test_a_program_of_the_guide_runs(
+    number: int, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
     assert len(programs(GUIDE)) >= 6
     program = programs(GUIDE)[number]
 

@@ -20,6 +20,13 @@ class CoPartitionError(TopologyError):
     """The inputs of a join have different numbers of partitions."""
 
 
+class LakeUnreadable(StreamsError):
+    """A lake table cannot be read, or its rows are not those of a table with a key."""
+
+    def __init__(self, name: str, why: str) -> None:
+        super().__init__(f"lake table {name}: {why}")
+
+
 class MissingTopics(TopologyError):
     """Topics that the app needs do not exist, and are not its own to make."""
 

@@ -17,7 +17,7 @@ from moldau.config.problems import BadSettings
 from moldau.link.http_protection import HttpProtection, load_peer_context, load_protection
 from moldau.runtime import Runtime
 from moldau.streams.engine.contract import RunsPartition
-from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.patterns import patterns_of
 from moldau.streams.plan.plan import Plan, Program
@@ -160,7 +160,7 @@ def make_task(
     partition: int,
     backings: Mapping[str, Backing],
     texts: Sequence[str],
-    global_tables: Mapping[str, GlobalStore],
+    global_tables: Mapping[str, LooksUp],
 ) -> RunsPartition:
     """Make a task of the engine. With `settings` bound it is a `MakeTask`."""
     return Task(

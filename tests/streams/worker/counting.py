@@ -10,7 +10,7 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from moldau.streams.engine.batches import Chunk, Outputs
-from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.parts import Store
 from moldau.streams.plan.plan import Plan, Program
@@ -45,7 +45,7 @@ class CountingTask:
         partition: int,
         backings: Mapping[str, Backing],
         texts: Sequence[str],
-        global_tables: Mapping[str, GlobalStore] | None = None,
+        global_tables: Mapping[str, LooksUp] | None = None,
     ) -> None:
         assert all(each == "time" for each in texts)
         self.restored = 0

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpack, overload
 
 from moldau.streams.dsl.joins import GlobalRows
+from moldau.streams.dsl.lakes import lake_table
 from moldau.streams.dsl.stream import Stream
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration, milliseconds
@@ -14,7 +16,7 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import compiled
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.patterns import pattern_topic
-from moldau.streams.plan.plan import GlobalTable, Plan
+from moldau.streams.plan.plan import GlobalTable, LakeFormat, Plan
 from moldau.streams.plan.policies import Policy, policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
@@ -190,7 +192,28 @@ class Streams:
         chosen = self._graph.on_error if on_error is None else policy(on_error)
         table = GlobalTable(topic, store, chosen)
         self._graph.global_tables[store.name] = table
-        return GlobalRows(self._graph, table, kind)
+        return GlobalRows(self._graph, store.name, kind)
+
+    def lake_table(
+        self,
+        name: str,
+        value: Any = None,
+        *,
+        format: LakeFormat,
+        path: str | os.PathLike[str],
+        key: str,
+        refresh: Duration = "10s",
+    ) -> GlobalRows:
+        """Read a table from the files of a lake into every worker, so that streams can look up any
+        key of it: a Delta or Iceberg table, or a file or folder of Parquet.
+
+        `key` is the column with the key, unique in the table; `value` the type of the rows, dict if
+        not given. The files are looked at once in `refresh`, and a newer version is taken over
+        between two commits.
+        """
+        kind = Any if value is None else value
+        table = lake_table(self._graph, name, (kind, format, path, key), refresh)
+        return GlobalRows(self._graph, table.name, kind)
 
     def plan(self) -> Plan:
         """Return the compiled plan. Raise TopologyError if the topology cannot run."""

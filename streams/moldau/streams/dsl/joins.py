@@ -23,7 +23,6 @@ from moldau.streams.plan.operations import (
     TableSource,
     ToTable,
 )
-from moldau.streams.plan.plan import GlobalTable
 from moldau.streams.plan.policies import Policy, policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
@@ -35,11 +34,11 @@ Joiner = Callable[..., Any]
 
 
 class GlobalRows:
-    """A global table in the DSL: streams look up its rows from any partition."""
+    """A global table or one of a lake, in the DSL: streams look up its rows from any partition."""
 
-    def __init__(self, graph: Graph, table: GlobalTable, value_type: Any) -> None:
+    def __init__(self, graph: Graph, name: str, value_type: Any) -> None:
         self.graph = graph
-        self.table = table
+        self.name = name
         self.value_type = value_type
 
 
@@ -213,7 +212,12 @@ def join_global(
     """Join each record with the row of a global table, by a key made from the record."""
     if kind is JoinKind.OUTER:
         raise TopologyError("outer_join: a stream joins a global table by join or left_join")
-    name = rows.table.store.name
+    name = rows.name
+    if rows.graph is not left._graph:
+        raise TopologyError(
+            f"join: the table {name} belongs to the app {rows.graph.app}, and not to "
+            f"{left._graph.app}"
+        )
     by = Call(lambda key, _: key, takes_key=True) if key is None else call_of(key, "join key")
     call = join_call(function, "join")
     step = left._step

@@ -370,7 +370,9 @@ class Stream(Node, Generic[K, V]):
             return joins.join_global(self, other, kind, function, key)
         joins.same_app((self, other), operator)
         if key is not None:
-            raise TopologyError(f"{operator}: key=... is for global tables; use select_key before")
+            raise TopologyError(
+                f"{operator}: key=... is for global and lake tables; use select_key before"
+            )
         if isinstance(other, Table):
             if span is not None:
                 raise TopologyError(f"{operator}: within=... is for two streams, not for a table")

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Protocol
+
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.plan.plan import GlobalTable
 from moldau.streams.problems import RecordFailed, RecordPlace
@@ -9,6 +11,12 @@ from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.changes import Changes
 from moldau.streams.state.keyvalue import Entry, KeyValueStore
+
+
+class LooksUp(Protocol):
+    """A table that every worker holds in full: a global table, or one of a lake."""
+
+    def get(self, key: object) -> Entry | None: ...
 
 
 class GlobalStore:

@@ -19,7 +19,7 @@ from moldau.streams.engine.extracted import require_time, whole
 from moldau.streams.engine.failures import Emission
 from moldau.streams.engine.flight import Arrivals, Flight, several_ways
 from moldau.streams.engine.getters import as_of_getter, newest_check, table_getter
-from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.engine.operators.deferred import DeferredPart
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable, in_order
 from moldau.streams.engine.part import Getter, IsNewest, Part
@@ -56,7 +56,7 @@ class Network:
         self,
         program: Program,
         backings: Mapping[str, Backing],
-        global_tables: Mapping[str, GlobalStore],
+        global_tables: Mapping[str, LooksUp],
     ) -> None:
         self.program = program
         self._global_tables = global_tables

@@ -20,7 +20,7 @@ from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.extracted import Stamp, stamps_of
 from moldau.streams.engine.failures import Failures
-from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.engine.kept_times import KeptTimes, times_in
 from moldau.streams.engine.merging import Turn, merged
 from moldau.streams.engine.network import Network
@@ -103,7 +103,7 @@ class Task:
         *,
         settings: TaskSettings | None = None,
         metadata: Iterable[str] = (),
-        global_tables: Mapping[str, GlobalStore] | None = None,
+        global_tables: Mapping[str, LooksUp] | None = None,
     ) -> None:
         self.program = program
         self.partition = partition

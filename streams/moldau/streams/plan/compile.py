@@ -52,7 +52,13 @@ def compiled(graph: Graph) -> Plan:
     programs = tuple(
         _program(graph, index, group) for index, group in enumerate(_components(steps))
     )
-    return Plan(graph.app, programs, repartitions, tuple(graph.global_tables.values()))
+    return Plan(
+        graph.app,
+        programs,
+        repartitions,
+        tuple(graph.global_tables.values()),
+        tuple(graph.lake_tables.values()),
+    )
 
 
 def _cut(graph: Graph) -> tuple[list[Step], tuple[RepartitionTopic, ...]]:
@@ -176,7 +182,7 @@ def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
         if isinstance(step.operation, op.Sink) and step.operation.topic is not None
     )
     stores = {store.name: store for step in steps for store in stores_of(step)}
-    globals_used = dict.fromkeys(
+    looked_up = dict.fromkeys(
         name for step in steps for name in getattr(step.operation, "global_tables", ())
     )
     return Program(
@@ -188,7 +194,10 @@ def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
         stores=tuple(stores.values()),
         copartitioned=_copartitioned(steps),
         on_error=graph.on_error,
-        global_tables=tuple(globals_used),
+        global_tables=tuple(name for name in looked_up if name in graph.global_tables),
+        lake_tables=tuple(
+            graph.lake_tables[name] for name in looked_up if name in graph.lake_tables
+        ),
     )
 
 

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from moldau.streams.plan.operations import Emit, Operation
-from moldau.streams.plan.plan import GlobalTable
+from moldau.streams.plan.plan import GlobalTable, LakeTable
 from moldau.streams.plan.policies import FAIL, Policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
@@ -22,6 +22,7 @@ class Graph:
         self.emit = emit
         self.steps: dict[str, Step] = {}
         self.global_tables: dict[str, GlobalTable] = {}
+        self.lake_tables: dict[str, LakeTable] = {}
         self._stores: set[str] = set()
         self._shared: dict[str, StoreSpec] = {}
 

@@ -3,11 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, Literal
 
 from moldau.streams.plan.policies import FAIL, Policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.plan.topics import RepartitionTopic
 from moldau.streams.state.spec import StoreSpec
+
+LakeFormat = Literal["delta", "iceberg", "parquet"]
+
+
+@dataclass(frozen=True, slots=True)
+class LakeTable:
+    """A table in files of a lake, which every worker holds in full and reads again by version."""
+
+    name: str
+    format: LakeFormat
+    path: str
+    # The column with the key.
+    key: str
+    value_type: Any
+    refresh_ms: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +45,7 @@ class Program:
     on_error: Policy = FAIL
     # Global tables that it looks up: names of stores that every worker holds in full.
     global_tables: tuple[str, ...] = ()
+    lake_tables: tuple[LakeTable, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,6 +65,7 @@ class Plan:
     programs: tuple[Program, ...]
     repartitions: tuple[RepartitionTopic, ...] = ()
     global_tables: tuple[GlobalTable, ...] = ()
+    lake_tables: tuple[LakeTable, ...] = ()
 
     def source_topics(self) -> tuple[str, ...]:
         """Return the input topics that must exist before the app starts."""

@@ -29,6 +29,8 @@ def topology_text(plan: Plan) -> str:
             lines.append(f"    equally partitioned: {', '.join(sorted(group))}")
     for table in plan.global_tables:
         lines.append(f"  global table {table.store.name} reads {table.topic}")
+    for lake in plan.lake_tables:
+        lines.append(f"  lake table {lake.name} reads {lake.format} {lake.path} by {lake.key}")
     made = [topic.name for topic in plan.repartitions] + list(plan.changelogs())
     lines.append("  topics of its own")
     lines += [f"    {name}" for name in (*made, topology_topic(plan.app))]

@@ -14,6 +14,7 @@ from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StreamsError
 from moldau.streams.running import checked, task_settings
 from moldau.streams.spark.checkpoint import Checkpoint
+from moldau.streams.spark.lakes import LakeVersions
 from moldau.streams.spark.limits import check
 from moldau.streams.spark.shipping import pickled
 from moldau.streams.spark.slots import slots
@@ -50,6 +51,7 @@ class SparkApp:
                 f"app={plan.app}: it needs a session with a driver of its own, not Spark Connect: "
                 "give a master, such as spark://HOST:7077"
             )
+        self._lakes = LakeVersions(plan.lake_tables)
         self._programs = {each.index: pickled(each) for each in plan.programs}
         self._spark = spark
         self._settings = settings
@@ -143,6 +145,7 @@ class SparkApp:
             run=kept.run,
             versions=versions,
             cache_bytes=self._cache_bytes,
+            lakes=self._lakes.of(program),
         )
         chosen = ", ".join(map(str, slots(tasks)))
         rows = frame.selectExpr(

@@ -22,6 +22,7 @@ from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.plan import Program
 from moldau.streams.rocks import RocksMemory
 from moldau.streams.spark.delivery import Delivery, TaskBatch, at_least_once, exactly_once
+from moldau.streams.spark.lakes import lakes_here
 from moldau.streams.spark.stores import AttemptStores
 from moldau.streams.spark.versions import Version, token_of
 
@@ -55,6 +56,8 @@ class Stage:
     run: int
     versions: Mapping[int, Version]
     cache_bytes: int
+    lakes: Mapping[str, str]
+    """The version of each lake table that this batch uses."""
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Run the tasks that these rows belong to; yield one row for each."""
@@ -93,6 +96,7 @@ class Stage:
                         stores.backings,
                         settings=TaskSettings(cache_bytes=self.cache_bytes),
                         metadata=[before.times] if before.times else (),
+                        global_tables=lakes_here(self.name, program.lake_tables, self.lakes),
                     )
                     offsets = self._process(task, rows, delivery)
                     after = stores.write(before, task.metadata())

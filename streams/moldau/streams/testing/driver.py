@@ -18,6 +18,7 @@ from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.engine.parts import Store
 from moldau.streams.engine.task import Task, TaskSettings
+from moldau.streams.lakes.rows import GIVEN, LakeRows
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.layout import assumed_layout
 from moldau.streams.plan.plan import Plan
@@ -100,6 +101,7 @@ class Driver:
         self._global_tables = {
             table.store.name: GlobalStore(table, MemoryBacking()) for table in plan.global_tables
         }
+        self._lakes = {each.name: LakeRows(each) for each in plan.lake_tables}
         self._begin({})
 
     def pipe(
@@ -172,6 +174,7 @@ class Driver:
 
     def run(self) -> None:
         """Run what is buffered, and what the app sends to itself."""
+        self._read_lakes([each for each, rows in self._lakes.items() if not rows.version])
         is_busy = True
         while is_busy:
             is_busy = False
@@ -186,6 +189,19 @@ class Driver:
         """Stop as a worker does: the operators of users are closed."""
         for task in self._tasks:
             task.close()
+
+    def give_lake(self, name: str, rows: Iterable[Any]) -> None:
+        """Give a lake table these rows, in place of those of its files. Without them the files are
+        read before the first record, and again at each commit."""
+        if name not in self._lakes:
+            known = ", ".join(self._lakes) or "none"
+            raise StreamsError(f"the app has no lake table {name!r}; it has {known}")
+        self._lakes[name].give(rows)
+
+    def _read_lakes(self, names: Iterable[str]) -> None:
+        for lake in (self._lakes[name] for name in names):
+            if lake.version != GIVEN and (found := lake.newer()) is not None:
+                lake.take(found)
 
     def _await_calls(self, task: Task) -> bool:
         calls = task.take_calls()
@@ -212,6 +228,7 @@ class Driver:
                     log.values += changes.values
                     log.timestamps += changes.timestamps
             self._deliver(task.take_outputs())
+        self._read_lakes(self._lakes)
         if self._sent != sent or (was_held and not self._is_held):
             self.run()
             self.commit()
@@ -319,7 +336,7 @@ class Driver:
                 {store.name: self._backings[store.name, partition] for store in program.stores},
                 settings=self._settings,
                 metadata=[metadata.get((program.index, partition), "")],
-                global_tables=self._global_tables,
+                global_tables={**self._global_tables, **self._lakes},
             )
             for program in self.plan.programs
             for partition in range(self.layout.tasks(program))

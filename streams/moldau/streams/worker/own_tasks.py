@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Final
 
 from moldau.runtime import Runtime
+from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import StoreCorrupted, TaskDatabase
@@ -18,6 +19,7 @@ from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.decisions import Again
 from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables
+from moldau.streams.worker.lake_tables import LakeTables
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import (
@@ -53,14 +55,20 @@ class OwnTasks:
         self._open_database = open_database
         self._gate, self._runtime, self._reports = beside
         self._globals: GlobalTables | None = None
+        self._lakes: LakeTables | None = None
         self._cache_bytes = 0
         self.tasks: dict[TaskId, WorkerTask] = {}
         self.topics: dict[str, TopicFacts] = {}
 
     def begin(
-        self, topics: dict[str, TopicFacts], global_tables: GlobalTables, cache_bytes: int
+        self,
+        topics: dict[str, TopicFacts],
+        global_tables: GlobalTables,
+        lakes: LakeTables,
+        cache_bytes: int,
     ) -> None:
         """Set what tasks are made with. `cache_bytes` is shared by all stores of the worker."""
+        self._lakes = lakes
         self.topics = topics
         self._globals = global_tables
         self._cache_bytes = cache_bytes
@@ -177,8 +185,9 @@ class OwnTasks:
         if database is not None:
             backings = {store.name: database.backing(store.name) for store in program.stores}
         texts = [committed[where].metadata for where in inputs if where in committed]
-        stores = {} if self._globals is None else self._globals.stores
-        task = self._make_task(program, task_id.partition, backings, texts, stores)
+        held: dict[str, LooksUp] = {} if self._globals is None else {**self._globals.stores}
+        held |= {} if self._lakes is None else self._lakes.rows
+        task = self._make_task(program, task_id.partition, backings, texts, held)
         offsets = {where.topic: committed[where].offset for where in inputs if where in committed}
         return WorkerTask(task_id, program, inputs, task, database, committed=offsets)
 

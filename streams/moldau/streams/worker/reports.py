@@ -111,6 +111,14 @@ class Reports:
         """Report a record of a global table that its policy skips."""
         LOG.warning("streams: skipped: %s", reason)
 
+    def took_lake(self, name: str, version: str, count: int) -> None:
+        """Report a version of a lake table that is looked up from now on."""
+        LOG.info("streams: lake table %s: version %s, %d rows", name, version, count)
+
+    def stale_lake(self, reason: str, version: str) -> None:
+        """Report that a lake table cannot be read again."""
+        LOG.warning("streams: %s; the rows of version %s stay", reason, version)
+
     def damaged(self, task: str, reason: str, aside: str) -> None:
         """Report a damaged database that was renamed."""
         LOG.error(

@@ -28,6 +28,7 @@ from moldau.streams.worker.decisions import NOTHING, Decisions, Ready
 from moldau.streams.worker.door import Door, Rebalance, TopicFacts, TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables
 from moldau.streams.worker.inputs import GONE_S, LOOK_S, InputWatch
+from moldau.streams.worker.lake_tables import LakeTables
 from moldau.streams.worker.metrics import WorkerMetrics
 from moldau.streams.worker.own_tasks import RESTORE_POLL_S, OwnTasks, forget_frames
 from moldau.streams.worker.queries import Queries
@@ -75,6 +76,7 @@ class Worker:
             reports,
             self._settings[rows.cache_max_bytes] // max(1, tables),
         )
+        self._lakes = LakeTables(plan.lake_tables, runtime, reports)
         self._own = OwnTasks(
             plan,
             make_task,
@@ -133,6 +135,7 @@ class Worker:
             left.callback(self._gate.close)
             left.push_async_callback(self._door.aclose)
             left.push_async_callback(self._globals.aclose)
+            left.push_async_callback(self._lakes.aclose)
             left.push_async_callback(self._own.close_all)
             await self._prepare()
             while not self._is_stopping:
@@ -155,13 +158,16 @@ class Worker:
             lambda: self._is_stopping,
             accepts_changes=self._settings[rows.accept_topology_changes],
         )
-        self._own.begin(start.topics, self._globals, self._settings[rows.cache_max_bytes])
+        self._own.begin(
+            start.topics, self._globals, self._lakes, self._settings[rows.cache_max_bytes]
+        )
         self._watch = InputWatch(self._plan.app, start.layout.inputs())
         if self._plan.global_tables:
             await self._globals.start(
                 self._open_database, self._directory.of_globals(), start.topics
             )
             await self._globals.restore(lambda: self._is_stopping)
+        await self._lakes.start()
         rebalance = Rebalance(self._assigned, self._revoked, self._lost)
         self.queries.widths = start.layout.counts
         await self._door.subscribe(self._watch.inputs, rebalance)
@@ -190,6 +196,10 @@ class Worker:
             return
         self._decisions.on_turn(self._runtime.clock.monotonic())
         await self._decide()
+        if self._plan.lake_tables:
+            self._lakes.look()
+            if not any(task.is_touched for task in self._own.of(TaskState.RUNNING)):
+                self._lakes.take()
         now = self._runtime.clock.monotonic()
         if self._stale.is_due(now):
             used = {str(task_id) for task_id in self.tasks}

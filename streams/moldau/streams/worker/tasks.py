@@ -14,7 +14,7 @@ from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
 from moldau.streams.engine.contract import RunsPartition
-from moldau.streams.engine.global_table import GlobalStore
+from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.engine.parts import Store, make_store
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.rocks import (
@@ -32,7 +32,7 @@ from moldau.streams.worker.door import TopicPartition
 SLICE: Final = 500
 _SLICE_S: Final = 0.05
 MakeTask = Callable[
-    [Program, int, Mapping[str, Backing], Sequence[str], Mapping[str, GlobalStore]], RunsPartition
+    [Program, int, Mapping[str, Backing], Sequence[str], Mapping[str, LooksUp]], RunsPartition
 ]
 """Makes a task from a program, a partition, the backings of its stores, the texts that were kept
 with its offsets, and the worker's global tables."""

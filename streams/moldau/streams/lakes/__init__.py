@@ -1,0 +1,1 @@
+"""Tables in the files of a lake, which streams join: Delta, Iceberg and Parquet."""
