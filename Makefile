@@ -72,8 +72,8 @@ venv: $(VENV)/.made ## make .venv with moldau and its tools
 peers: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.docs ## install other clients, the fuzzer and mkdocs: for conformance, bench and fuzz
 
 .PHONY: demo
-demo: $(VENV)/.demo ## a shop: PostgreSQL, Connect, Streams and Spark, and a page of plots
-	@$(BIN)/python -m examples.shop
+demo: $(VENV)/.demo ## a shop: PostgreSQL, Connect, Streams and Spark, and a page of plots; ENGINE=spark runs the Streams app on Spark
+	@$(BIN)/python -m examples.shop $(if $(ENGINE),--engine $(ENGINE))
 
 .PHONY: demo-broker
 demo-broker: venv ## a broker starts, and a million records are sent and read

@@ -31,9 +31,14 @@ from moldau.client import LATEST
 from moldau.client.sync import Admin, KafkaError
 
 ROOT = Path(__file__).parents[2]
-PIPELINE = Path(__file__).parent / "pipeline.yaml"
+PIPELINES = {
+    "embedded": Path(__file__).parent / "pipeline.yaml",
+    "spark": Path(__file__).parent / "pipeline_on_spark.yaml",
+}
+GROUPS = {"embedded": APP, "spark": f"{APP}-spark"}
+"""The group that has the offsets of the Streams app, by its engine."""
 SINK = "shop-lake"
-START_S = 60.0
+START_S = 120.0
 LAG_EVERY_S = 0.5
 MINUTES_PER_SECOND = 2
 
@@ -45,12 +50,14 @@ def main(arguments: Sequence[str] | None = None) -> int:
     patience = "seconds to wait while no record makes progress"
     parser.add_argument("--patience", type=float, default=120.0, metavar="S", help=patience)
     parser.add_argument("--page", type=Path, default=ROOT / "build" / "shop" / "report.html")
+    engine = "what runs the Streams app (embedded)"
+    parser.add_argument("--engine", choices=list(PIPELINES), default="embedded", help=engine)
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console()
     try:
         with tempfile.TemporaryDirectory(prefix="moldau-shop-") as folder:
-            demo = Demo(console, Path(folder), given.patience)
+            demo = Demo(console, Path(folder), given.patience, given.engine)
             return demo.run(given.minutes, given.orders, given.page)
     except DemoFailed as error:
         console.print(f"the demo failed: {error}", style="red", markup=False)
@@ -63,8 +70,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
 class Demo:
     """One run of the demo."""
 
-    def __init__(self, console: Console, folder: Path, patience_s: float) -> None:
+    def __init__(self, console: Console, folder: Path, patience_s: float, engine: str) -> None:
         self._console = console
+        self._pipeline = PIPELINES[engine]
+        self._group = GROUPS[engine]
         self._folder = folder
         self._started_at = time.monotonic()
         self._patience_s = patience_s
@@ -101,13 +110,13 @@ class Demo:
             "lake": self._lake,
             "checkpoints": self._folder / "checkpoints",
         }
-        words = ["pipeline", "run", str(PIPELINE), "--data", str(self._folder / "pipeline")]
+        words = ["pipeline", "run", str(self._pipeline), "--data", str(self._folder / "pipeline")]
         for name, value in variables.items():
             words += ["--var", f"{name}={value}"]
         self._command = stack.enter_context(running("pipeline", words, self._folder, ROOT))
         bootstrap = self._command.wait_for_line("broker", START_S)
         self._command.wait_for_line("pipeline shop runs", START_S)
-        self._print_step("pipeline", str(PIPELINE.relative_to(ROOT)))
+        self._print_step("pipeline", str(self._pipeline.relative_to(ROOT)))
         return bootstrap
 
     # The run
@@ -161,12 +170,12 @@ class Demo:
 
     def _wait_for_streams_app(self, admin: Admin) -> None:
         """Wait until the Streams app has read and committed all records."""
-        wait_until(lambda: _lag(admin, APP) == 0, "the Streams app", START_S)
+        wait_until(lambda: _lag(admin, self._group) == 0, "the Streams app", START_S)
 
     def _record_lag(self, admin: Admin) -> None:
         self._command.check()
         second = time.monotonic() - self._started_at
-        streams, sink = _lag(admin, APP), _lag(admin, f"connect-{SINK}")
+        streams, sink = _lag(admin, self._group), _lag(admin, f"connect-{SINK}")
         behind = _records(admin, SALES) if sink is None else sink
         self._lags.append(Lag(second, streams or 0, behind))
 

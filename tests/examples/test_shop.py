@@ -10,10 +10,12 @@ from xml.etree import ElementTree
 
 import pytest
 
+from moldau.config.yaml_tree import parse
+
 pa = pytest.importorskip("pyarrow")
 
 from examples.shop import lake  # noqa: E402
-from examples.shop.__main__ import PIPELINE  # noqa: E402
+from examples.shop.__main__ import PIPELINES  # noqa: E402
 from examples.shop.checking import differences, totals_of_lake  # noqa: E402
 from examples.shop.database import MINUTE_MS, Totals  # noqa: E402
 from examples.shop.report import Lag, bars, columns, lines, page  # noqa: E402
@@ -118,14 +120,29 @@ def test_only_files_that_spark_has_committed_are_read(tmp_path: Path) -> None:
     assert lake.count(tmp_path / "nothing") == 0
 
 
+def test_its_pipeline_on_spark_differs_in_the_engine_alone() -> None:
+    embedded, on_spark = (
+        parse(PIPELINES[engine].read_text(), engine, "")[0].plain()
+        for engine in ("embedded", "spark")
+    )
+    topology = on_spark["topologies"].pop("statistics")
+
+    assert topology.pop("engine") == "spark"
+    assert {each for each in topology["settings"] if not each.startswith("spark.")} == set()
+    assert topology["app"] == embedded["topologies"].pop("statistics")["app"]
+    assert on_spark == embedded
+
+
 @pytest.mark.real
-def test_its_pipeline_is_sound() -> None:
+@pytest.mark.parametrize("engine", PIPELINES)
+def test_its_pipeline_is_sound(engine: str) -> None:
+    path = PIPELINES[engine]
     done = subprocess.run(  # noqa: S603 - our own command
-        [sys.executable, "-m", "moldau.cli", "pipeline", "lint", str(PIPELINE)],
+        [sys.executable, "-m", "moldau.cli", "pipeline", "lint", str(path)],
         capture_output=True,
         text=True,
         timeout=120,
         check=False,
     )
 
-    assert done.stdout == f"{PIPELINE}: no problems\n", done.stderr
+    assert done.stdout == f"{path}: no problems\n", done.stderr

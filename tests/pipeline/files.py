@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from moldau.pipeline.pipeline import AppPlan, Pipeline, Step
+from moldau.pipeline.pipeline import App, AppPlan, Pipeline, Step
 from moldau.pipeline.reading import Inputs, Reading, read_pipeline
 
 WORDS = """\
@@ -59,10 +59,8 @@ def read(
             raise FileNotFoundError(2, "No such file or directory", path)
         return (files or {})[path]
 
-    def explain(
-        apps: Sequence[tuple[str, Mapping[str, str]]], counts: Mapping[str, int]
-    ) -> list[AppPlan | str]:
-        return [known[target] for target, _ in apps]
+    def explain(apps: Sequence[App], counts: Mapping[str, int]) -> list[AppPlan | str]:
+        return [known[each.target] for each in apps]
 
     return read_pipeline(text, "p.yaml", Inputs("/srv/p", read_text, explain, variables))
 

@@ -50,8 +50,7 @@ def test_a_sound_file_is_read() -> None:
         ("pipeline: words", "pipeline: two words", "1: error: pipeline is not a name: use letters, digits, '.', '_' and '-'"),  # noqa: E501
         ("app: words:app", "app: words", "12: error: topologies.count-words.app must be MODULE:APP, such as word_count:app"),  # noqa: E501
         ("app: words:app", "app: words:broken", "12: error: topologies.count-words: NameError: name 'x' is not defined"),  # noqa: E501
-        ("app: words:app", "app: words:app\n    engine: spark", "13: error: topologies.count-words.engine: a pipeline does not start apps on Spark: leave the topology out, and run it with `moldau streams run MODULE:APP --engine spark --checkpoint DIR`"),  # noqa: E501
-        ("app: words:app", "app: words:app\n    engine: java", "13: error: topologies.count-words.engine: input should be 'embedded'"),  # noqa: E501
+        ("app: words:app", "app: words:app\n    engine: java", "13: error: topologies.count-words.engine: input should be 'embedded' or 'spark'"),  # noqa: E501
         ("app: words:app", "worker: 2", "11: error: topologies.count-words.app is missing: add it"),
         ("topic: lines", "topics: lines", '9: warning: sources.read-lines: Nothing reads the configuration "topics"; did you mean "topic"?'),  # noqa: E501
         ("topic: lines", "batch.size: 7", '6: error: sources.read-lines: Missing required configuration "topic" which has no default value.'),  # noqa: E501

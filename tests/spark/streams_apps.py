@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
+from typing import Any, Self
 
 from moldau.client import NewTopic
 from moldau.client.sync import Admin, Consumer, Producer
@@ -149,19 +149,37 @@ def in_order(outs: list[Out], name: str) -> dict[Any, list[Any]]:
 
 def outs_of(servers: str, app: Streams) -> list[Out]:
     """All that is in the app's output topics."""
-    own = {topic.name for topic in app.plan().repartitions}
-    names = {n for each in app.plan().programs for n in each.outputs} - own
-    found: list[Out] = []
-    with Consumer(
-        bootstrap_servers=servers,
-        auto_offset_reset="earliest",
-        isolation_level="read_committed",
-    ) as consumer:
-        partitions = [each for name in sorted(names) for each in consumer.partitions(name)]
-        consumer.assign(partitions)
-        ends = consumer.end_offsets(partitions)
+    with Reader(servers, app) as reader:
+        return reader.new()
+
+
+class Reader:
+    """Reads an app's output topics, each record once."""
+
+    def __init__(self, servers: str, app: Streams) -> None:
+        own = {topic.name for topic in app.plan().repartitions}
+        self._names = sorted({n for each in app.plan().programs for n in each.outputs} - own)
+        self._consumer = Consumer(
+            bootstrap_servers=servers,
+            auto_offset_reset="earliest",
+            isolation_level="read_committed",
+            fetch_max_wait_ms=10,
+        )
+
+    def __enter__(self) -> Self:
+        consumer = self._consumer.__enter__()
+        consumer.assign([each for name in self._names for each in consumer.partitions(name)])
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def new(self) -> list[Out]:
+        """All that is there and was not returned yet."""
+        consumer, found = self._consumer, list[Out]()
+        ends = consumer.end_offsets(consumer.assignment)
         while any((consumer.position(where) or 0) < end for where, end in ends.items()):
-            for part in consumer.poll(0.5):
+            for part in consumer.poll(0.02):
                 found += [
                     Out(
                         part.topic, part.partition, each.key, each.value, each.timestamp,
@@ -169,7 +187,7 @@ def outs_of(servers: str, app: Streams) -> list[Out]:
                     )
                     for each in part.records
                 ]  # fmt: skip
-    return found
+        return found
 
 
 class Made(Broker):

@@ -10,26 +10,27 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from moldau.pipeline.pipeline import AppPlan, Step
+from moldau.pipeline.pipeline import App, AppPlan, Step
+from moldau.pipeline.references import has_reference
 
 TIMEOUT_S: Final = 60.0
 
 
 def explain_apps(
-    apps: Sequence[tuple[str, Mapping[str, str]]], counts: Mapping[str, int], directory: str
+    apps: Sequence[App], counts: Mapping[str, int], directory: str
 ) -> list[AppPlan | str]:
     """Return for each app its plan, or a text that says why it has none.
 
-    An app is its MODULE:APP and its settings, without references. `counts` are the numbers of
-    partitions of topics, by name."""
+    `counts` are the numbers of partitions of topics, by name."""
     from moldau.runtime.node_processes import outputs_of
 
     partitions = [
         word for topic, count in counts.items() for word in ("--partitions", f"{topic}={count}")
     ]
     commands = [
-        ["streams", "explain", target, "--json", *partitions, *_set_words(settings)]
-        for target, settings in apps
+        ["streams", "explain", app.target, "--engine", app.engine, "--json", *partitions]
+        + _set_words(app.settings)
+        for app in apps
     ]
     return [
         parse_plan(code, out, err) for code, out, err in outputs_of(commands, directory, TIMEOUT_S)
@@ -37,7 +38,12 @@ def explain_apps(
 
 
 def _set_words(settings: Mapping[str, str]) -> list[str]:
-    return [word for name, text in settings.items() for word in ("--set", f"{name}={text}")]
+    return [
+        word
+        for name, text in settings.items()
+        if not has_reference(text)  # its value is known when the app starts
+        for word in ("--set", f"{name}={text}")
+    ]
 
 
 def parse_plan(code: int | None, out: str, err: str) -> AppPlan | str:

@@ -84,6 +84,11 @@ def _security_settings(client: Mapping[str, str]) -> dict[str, str]:
 
 
 def app_words(app: App, bootstrap: str, state: str, settings_file: str) -> list[str]:
-    """Return the command line of a Streams app. It supervises the app's worker processes."""
-    words = ["streams", "run", app.target, "--bootstrap", bootstrap, "--state", state]
-    return [*words, "--workers", str(app.workers), "--command-config", settings_file]
+    """Return the command line of a Streams app: the supervisor of its worker processes, or its
+    driver on Spark. `state` is the directory of its stores, or of its checkpoint."""
+    words = ["streams", "run", app.target, "--bootstrap", bootstrap]
+    if not app.is_on_spark:
+        words += ["--state", state, "--workers", str(app.workers)]
+        return [*words, "--command-config", settings_file]
+    words += ["--engine", "spark", "--checkpoint", state]
+    return [*words, "--command-config", settings_file]

@@ -182,6 +182,11 @@ class DataDirectory:
         self.files.write_text_atomic(path, "".join(lines))
         return path
 
+    def write_json_settings(self, name: str, settings: Mapping[str, str]) -> str:
+        """Write settings that are not only a client's: in a properties file these are left out."""
+        self.save_json(f"settings/{name}.json", settings)
+        return self.path("settings", f"{name}.json")
+
     def append_output(self, name: str, line: str) -> None:
         """Append a line to the file with a part's standard output."""
         with self.files.open(self.path("logs", f"{name}.out"), "write") as file:

@@ -70,7 +70,7 @@ def _connector(connector: Connector) -> _Box:
 
 def _app(app: App) -> _Box:
     lines = [line for each in operators(app) for line in _wrapped(each)]
-    return _Box("app", app.name, app.target, tuple(lines))
+    return _Box("app", app.name, app.place, tuple(lines))
 
 
 def _wrapped(text: str) -> list[str]:

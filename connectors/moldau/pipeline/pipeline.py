@@ -5,6 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
+
+EMBEDDED: Final = "embedded"
+SPARK: Final = "spark"
+CHECKPOINT: Final = "checkpoint.location"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +102,7 @@ class App:
     workers: int = 1
     settings: Mapping[str, str] = field(default_factory=dict)
     plan: AppPlan | None = None
+    engine: str = EMBEDDED
 
     @property
     def reads(self) -> tuple[str, ...]:
@@ -112,8 +118,25 @@ class App:
 
     @property
     def group(self) -> str:
-        """The consumer group of the app, which is the app's id."""
-        return self.name if self.plan is None else self.plan.app
+        """The group with the app's offsets: its id, on Spark with the suffix `-spark`."""
+        name = self.name if self.plan is None else self.plan.app
+        return f"{name}-spark" if self.is_on_spark else name
+
+    @property
+    def is_on_spark(self) -> bool:
+        return self.engine == SPARK
+
+    @property
+    def place(self) -> str:
+        """Its MODULE:APP, and where it runs if that is Spark."""
+        if not self.is_on_spark:
+            return self.target
+        return f"{self.target}, on Spark {self.settings.get('spark.master') or 'local[*]'}"
+
+    @property
+    def kept_checkpoint(self) -> str | None:
+        """The checkpoint of an app on Spark that is not in the data directory."""
+        return self.settings.get(CHECKPOINT) or None if self.is_on_spark else None
 
 
 @dataclass(frozen=True, slots=True)

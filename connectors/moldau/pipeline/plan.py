@@ -68,7 +68,9 @@ def plan(pipeline: Pipeline, facts: Facts) -> Plan:
     ]
     steps += [_connector(each, facts.connectors.get(each.name)) for each in pipeline.sinks]
     for app in pipeline.apps:
-        processes = f"{app.target}, {app.workers} process{'es' if app.workers > 1 else ''}"
+        processes = f"{app.place}, {app.workers} process{'es' if app.workers > 1 else ''}"
+        if app.is_on_spark:
+            processes = app.place
         others = "; its group has members already" if app.group in facts.running else ""
         changes = _topology_changes(app, facts)
         if changes:

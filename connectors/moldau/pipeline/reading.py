@@ -13,6 +13,7 @@ from typing import Final
 from moldau.config.file_problems import Problem
 from moldau.config.yaml_tree import Node, parse
 from moldau.errors import MoldauError
+from moldau.pipeline.app_engines import check_engine
 from moldau.pipeline.connectors import check_connector, check_worker, connector_of
 from moldau.pipeline.pipeline import App, AppPlan, Connector, Pipeline, Topic
 from moldau.pipeline.queries import CheckSql, check_columns, check_queries
@@ -21,11 +22,8 @@ from moldau.pipeline.sections import ConnectorSection, PipelineSection, read_sec
 from moldau.pipeline.topic_settings import check_topic_settings
 from moldau.pipeline.wiring import check_wiring
 
-Explain = Callable[
-    [Sequence[tuple[str, Mapping[str, str]]], Mapping[str, int]], list[AppPlan | str]
-]
-"""Returns the plans of these apps, which are MODULE:APP and settings. It gets the numbers of
-partitions of topics, by name.
+Explain = Callable[[Sequence[App], Mapping[str, int]], list[AppPlan | str]]
+"""Returns the plans of these apps. It gets the numbers of partitions of topics, by name.
 
 In place of a plan it may return a text that says why there is none."""
 
@@ -163,7 +161,14 @@ def _apps(
     sections: PipelineSection, root: Node, topics: Sequence[Topic], inputs: Inputs
 ) -> tuple[tuple[App, ...], list[Problem]]:
     apps = [
-        App(name, root.line_at(("topologies", name)), each.app, each.workers, each.settings)
+        App(
+            name,
+            root.line_at(("topologies", name)),
+            each.app,
+            each.workers,
+            each.settings,
+            engine=each.engine,
+        )
         for name, each in sections.topologies.items()
     ]
     if not apps:
@@ -174,9 +179,8 @@ def _apps(
         for each in topics
         if each.partitions is not None or not each.is_external
     }
-    problems, planned = [], []
-    wanted = [(each.target, _without_references(each.settings)) for each in apps]
-    for app, plan in zip(apps, inputs.explain(wanted, counts), strict=True):
+    problems, planned = [each for app in apps for each in check_engine(app, root)], []
+    for app, plan in zip(apps, inputs.explain(apps, counts), strict=True):
         if isinstance(plan, str):
             line = root.line_at(("topologies", app.name, "app"))
             problems.append(Problem(line, f"topologies.{app.name}: {plan}"))
@@ -187,10 +191,6 @@ def _apps(
                 line = root.line_at(("topologies", app.name, "settings", name))
                 problems.append(Problem(line, f"topologies.{app.name}.settings: {text}"))
     return tuple(planned), problems
-
-
-def _without_references(settings: Mapping[str, str]) -> dict[str, str]:
-    return {name: text for name, text in settings.items() if not has_reference(text)}
 
 
 def _misplaced_references(pipeline: Pipeline, root: Node) -> list[Problem]:

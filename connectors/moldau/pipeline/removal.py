@@ -143,6 +143,12 @@ def delete_resources(
                 f"the checkpoint of {each.name} stays in {location}: delete it before the next "
                 "run, which makes the topics again, or set checkpoint.cleanup: true"
             )
+    for app in pipeline.apps:
+        if app.kept_checkpoint is not None:
+            report(
+                f"the checkpoint of {app.name} stays in {app.kept_checkpoint}: delete it before "
+                "the next run, which makes the topics again"
+            )
     if not problems:
         data.files.remove_tree(data.directory)
         report(f"removed {data.directory}")

@@ -28,7 +28,7 @@ from moldau.pipeline.connectors import resolved_for_worker, unresolved
 from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory, PipelineFailed, RunState
 from moldau.pipeline.last_run import LastRun
 from moldau.pipeline.missed import MissedRecords
-from moldau.pipeline.pipeline import App, Connector, Pipeline
+from moldau.pipeline.pipeline import CHECKPOINT, App, Connector, Pipeline
 from moldau.pipeline.plan import Plan, plan
 from moldau.pipeline.processes import PartProcess, Report
 from moldau.pipeline.references import provider_settings, references_in
@@ -290,16 +290,18 @@ class PipelineRun:
 
     def _start_app(self, app: App, client: Mapping[str, str]) -> None:
         own, _ = resolved(app.settings, provider_settings(references_in(app.settings.values())))
+        stores = own.pop(CHECKPOINT, None) or self._data.path("apps", app.name)
         shared = {key: value for key, value in client.items() if key != "client.id"}
-        quick = QUICK_SESSIONS if self._target.bootstrap is None else {}
-        path = self._data.write_settings(f"app-{app.name}", {**shared, **quick, **own})
-        stores = self._data.path("apps", app.name)
+        is_quick = self._target.bootstrap is None and not app.is_on_spark  # which has no sessions
+        quick = QUICK_SESSIONS if is_quick else {}
+        write = self._data.write_json_settings if app.is_on_spark else self._data.write_settings
+        path = write(f"app-{app.name}", {**shared, **quick, **own})
         part = self._new_part(
             f"app {app.name}", app_words(app, self._state.bootstrap, stores, path)
         )
         part.start()
         self._apps.append(part)
-        self._report(f"app        {app.name} ({app.target})")
+        self._report(f"app        {app.name} ({app.place})")
 
     def _new_part(self, name: str, words: list[str]) -> PartProcess:
         return PartProcess(name, words, self._data, self._directory, self._runtime)

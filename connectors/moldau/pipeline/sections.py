@@ -45,7 +45,7 @@ class TopologySection(Section):
     """A Streams app as MODULE:APP, its settings, and how many processes run it."""
 
     app: str = Field(pattern=r"^[^:\s]+:[^:\s]+$")
-    engine: Literal["embedded"] = "embedded"
+    engine: Literal["embedded", "spark"] = "embedded"
     workers: int = Field(1, ge=1, le=1000)
     settings: dict[str, str] = {}
 
@@ -154,11 +154,6 @@ def _message(location: tuple[Any, ...], error: Mapping[str, Any]) -> str:
             if location[-1] == "app":
                 return f"{where} must be MODULE:APP, such as word_count:app"
             return f"{where} is not a name: use letters, digits, '.', '_' and '-'"
-        case "literal_error" if error["input"] == "spark":
-            return (
-                f"{where}: a pipeline does not start apps on Spark: leave the topology out, and "
-                "run it with `moldau streams run MODULE:APP --engine spark --checkpoint DIR`"
-            )
         case "string_type":
             return f"{where} must be a text"
         case "dict_type" | "model_type":

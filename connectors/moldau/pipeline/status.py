@@ -189,7 +189,7 @@ def _app(app: App, now: Snapshot, before: Snapshot) -> Row:
         rate=_rate(app.group, now, before),
         restarts=0 if part is None else part.restarts,
         error=None if part is None else part.error,
-        missed=None if part is None else now.missed.get(app.name, 0),
+        missed=None if part is None or app.is_on_spark else now.missed.get(app.name, 0),
     )
 
 

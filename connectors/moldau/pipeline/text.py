@@ -72,7 +72,7 @@ class _Tree:
             yield f"{indent}{app.name}  (above)"
             return
         self._drawn.add(f"app {app.name}")
-        yield f"{indent}{app.name}  app {app.target}"
+        yield f"{indent}{app.name}  app {app.place}"
         for line in operators(app):
             yield f"{'  ' * depth}   | {line}"
         for topic in app.writes:

@@ -20,11 +20,20 @@ def show_app(arguments: Namespace, context: Context) -> int:
     app = load_app(arguments.app, absolute_path("."))
     plan = app.plan()
     if arguments.action == "explain" and arguments.engine == "spark":
-        from moldau.streams.spark.limits import explain_spark
+        from moldau.cli.commands.cluster_connection import assignments
+        from moldau.streams.spark.deployment import deployment_problems, is_deployment
+        from moldau.streams.spark.limits import explain_spark, spark_description
         from moldau.streams.worker.settings import EXACTLY_ONCE
 
         if arguments.json:
-            raise UsageError("--json has no form for --engine spark: leave one of them out")
+            found = spark_description(plan, _counts(arguments.partitions))
+            words = arguments.client_settings
+            own = [each for each in words if is_deployment(each.partition("=")[0])]
+            rest = [each for each in words if each not in own]
+            problems = deployment_problems(assignments(own))
+            wrong = [{"name": name, "text": text} for name, text in problems.items()]
+            write_json(context.out, {**found, "settings": [*wrong, *_problems(rest)]})
+            return Exit.DONE
         guarantee = getattr(app, "guarantee", EXACTLY_ONCE)
         text = explain_spark(plan, is_exactly_once=guarantee == EXACTLY_ONCE)
     elif arguments.action == "explain":

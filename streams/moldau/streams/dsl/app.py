@@ -253,9 +253,10 @@ class Streams:
         the offsets. Raise TopologyError for what cannot run on Spark.
         """
         from moldau.streams.spark.engine import SparkApp
+        from moldau.streams.spark.preparation import prepared
 
         given = self._given(bootstrap, "", settings)
-        return SparkApp(self.plan(), spark, checkpoint, given)
+        return SparkApp(prepared(self.plan(), checkpoint, given), spark)
 
     def query(self, store: str, *, wait: Duration = 0) -> Query:
         """Return a query of a store, for threads: it asks the worker of the app in this process.

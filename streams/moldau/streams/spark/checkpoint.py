@@ -72,6 +72,19 @@ class Checkpoint:
         """Return the directory of the files of a sub-topology."""
         return posixpath.join(self.path, str(program), "state")
 
+    def ends(self, program: int, batch: int) -> dict[str, dict[int, int]]:
+        """Return where a batch ends, by topic and partition, as Spark has noted it before it ran
+        the batch. Empty if the note is not there."""
+        path = posixpath.join(self.query(program), "offsets", str(batch))
+        if not self.files.exists(path):
+            return {}
+        found = json.loads(self.files.read_text(path).splitlines()[-1])
+        return {
+            topic: {int(partition): int(offset) for partition, offset in offsets.items()}
+            for topic, offsets in found.items()
+            if not topic.startswith("$")  # what else the source keeps
+        }
+
     def versions_before(self, program: int, batch: int) -> dict[int, Version]:
         """Return the versions that a batch begins with."""
         earlier = [each for each in self._committed(program) if each < batch]

@@ -3,23 +3,17 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
-from moldau.runtime.real import RealClock
-from moldau.runtime.real_files import RealFiles
-from moldau.streams.plan.layout import Layout
-from moldau.streams.plan.plan import Plan, Program
+from moldau.runtime.threads import here
+from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
-from moldau.streams.running import checked, task_settings
-from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.lakes import LakeVersions
-from moldau.streams.spark.limits import check
-from moldau.streams.spark.shipping import pickled
+from moldau.streams.spark.failures import first_line
+from moldau.streams.spark.preparation import Preparation
 from moldau.streams.spark.slots import slots
 from moldau.streams.spark.stage import COLUMNS, RESULT_SCHEMA, Stage
-from moldau.streams.spark.topics import prepare
 from moldau.streams.spark.versions import Version
 from moldau.streams.worker.settings import AppSettings
 
@@ -35,29 +29,23 @@ class SparkApp:
 
     Or `process_available()`, which runs all records that are there, and returns."""
 
-    def __init__(
-        self,
-        plan: Plan,
-        spark: Any,
-        checkpoint: str,
-        given: Mapping[str, object],
-    ) -> None:
-        """Check everything that can be wrong, make the topics, and hold the checkpoint. Nothing
-        runs yet."""
-        check(plan)
-        settings = checked(given)
+    def __init__(self, prepared: Preparation, spark: Any) -> None:
+        """Nothing runs yet. Raise StreamsError for a session that cannot run apps."""
+        app = prepared.layout.plan.app
         if not hasattr(spark, "sparkContext") or "connect" in type(spark).__module__:
+            prepared.close()
             raise StreamsError(
-                f"app={plan.app}: it needs a session with a driver of its own, not Spark Connect: "
+                f"app={app}: it needs a session with a driver of its own, not Spark Connect: "
                 "give a master, such as spark://HOST:7077"
             )
-        self._lakes = LakeVersions(plan.lake_tables)
-        self._programs = {each.index: pickled(each) for each in plan.programs}
+        self._lakes = prepared.lakes
         self._spark = spark
-        self._settings = settings
-        self._cache_bytes = task_settings(plan, settings).cache_bytes
-        self._layout: Layout = prepare(plan, settings)
-        self._checkpoint = Checkpoint.open(RealFiles(), checkpoint, plan, RealClock().wall_ms())
+        self._prepared = prepared
+        self._programs = prepared.programs
+        self._settings = prepared.settings
+        self._cache_bytes = prepared.cache_bytes
+        self._layout = prepared.layout
+        self._checkpoint = prepared.checkpoint
         self._queries: list[Any] = []
         self._problem: str | None = None
         self.records = 0
@@ -73,9 +61,19 @@ class SparkApp:
         return self
 
     def wait(self) -> None:
-        """Wait until a query ends. Raise StreamsError if it failed."""
+        """Wait until a query ends. Raise StreamsError if it failed.
+
+        The main thread waits in Python alone, so that no signal interrupts a call of Java."""
+        ended = here().queue()
+
+        def watch() -> None:
+            ended.put(_error_of(self._spark.streams.awaitAnyTermination))
+
+        here().start(watch, f"{self._layout.plan.app}: queries")
+        error = ended.get()
         with self._told():
-            self._spark.streams.awaitAnyTermination()
+            if error is not None:
+                raise error
 
     def process_available(self) -> None:
         """Run all records that are there, those in repartition topics included.
@@ -94,7 +92,7 @@ class SparkApp:
         queries, self._queries = self._queries, []
         for query in queries:
             query.stop()
-        self._checkpoint.close()
+        self._prepared.close()
 
     def __enter__(self) -> Self:
         return self
@@ -113,7 +111,7 @@ class SparkApp:
         except (PySparkException, Py4JError) as error:
             if self._problem is not None:
                 raise StreamsError(self._problem) from None
-            raise StreamsError(f"app={self._layout.plan.app}: {_first_line(error)}") from None
+            raise StreamsError(f"app={self._layout.plan.app}: {first_line(error)}") from None
 
     def _query(self, program: Program, trigger: Mapping[str, Any]) -> Any:
         rows = self._spark.readStream.format("moldau").option("subscribe", ",".join(program.inputs))
@@ -144,6 +142,7 @@ class SparkApp:
             batch=batch,
             run=kept.run,
             versions=versions,
+            ends=kept.ends(program.index, batch),
             cache_bytes=self._cache_bytes,
             lakes=self._lakes.of(program),
         )
@@ -177,7 +176,14 @@ def _reader_options(settings: AppSettings) -> dict[str, str]:
     return options
 
 
-def _first_line(error: BaseException) -> str:
-    lines = [line.strip() for line in str(error).splitlines() if line.strip()]
-    told = [line for line in lines if line.startswith("moldau.") or "Error:" in line]
-    return (told or lines or [type(error).__name__])[-1 if told else 0]
+def _error_of(step: Callable[[], object]) -> Exception | None:
+    """Call the step, and return the error of Spark that it raised."""
+    from py4j.protocol import Py4JError
+    from pyspark.errors import PySparkException
+
+    try:
+        step()
+    except (PySparkException, Py4JError) as error:
+        found: Exception = error
+        return found
+    return None

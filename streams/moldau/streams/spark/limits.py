@@ -2,7 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from moldau.streams.plan import operations as op
+from moldau.streams.plan.description import description
 from moldau.streams.plan.patterns import patterns_of
 from moldau.streams.plan.plan import Plan
 from moldau.streams.plan.policies import Policy
@@ -10,7 +14,7 @@ from moldau.streams.plan.steps import Step
 from moldau.streams.plan.text import describe
 from moldau.streams.problems import TopologyError
 
-_ELSEWHERE = "run the app without --engine spark"
+_ELSEWHERE = "run the app on the embedded engine"
 _EXACTLY_ONCE = (
     "exactly once: each task writes its outputs of a batch in one transaction, which records the "
     "batch",
@@ -39,12 +43,28 @@ def refusals(plan: Plan) -> dict[str, str]:
     return found
 
 
+def problem_on_spark(plan: Plan) -> str | None:
+    """Return why the app cannot run on Spark, step by step; None if it can."""
+    found = refusals(plan)
+    if not found:
+        return None
+    told = "; ".join(f"{name}: {reason}" for name, reason in found.items())
+    return f"it cannot run on Spark: {told}; or {_ELSEWHERE}"
+
+
 def check(plan: Plan) -> None:
     """Raise TopologyError, which names each step, if the app cannot run on Spark."""
-    found = refusals(plan)
-    if found:
-        told = "; ".join(f"{name}: {reason}" for name, reason in found.items())
-        raise TopologyError(f"app={plan.app}: it cannot run on Spark: {told}; or {_ELSEWHERE}")
+    problem = problem_on_spark(plan)
+    if problem is not None:
+        raise TopologyError(f"app={plan.app}: {problem}")
+
+
+def spark_description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
+    """Return the app as plain data, as `description` does: on Spark it makes no changelogs."""
+    found = description(plan, partitions)
+    found["makes"] = sorted(topic.name for topic in plan.repartitions)
+    found["problem"] = found["problem"] or problem_on_spark(plan)
+    return found
 
 
 def explain_spark(plan: Plan, *, is_exactly_once: bool = True) -> str:

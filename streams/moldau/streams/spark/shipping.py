@@ -8,15 +8,17 @@ from contextlib import ExitStack
 from dataclasses import fields, is_dataclass
 from io import BytesIO
 from pickle import PicklingError
+from struct import Struct
 from types import ModuleType
 from typing import Any, Final
 
 from msgspec import StructMeta
 from msgspec.json import Decoder, Encoder
 
+from moldau.plugins.extras import install_command
 from moldau.streams.plan.functions import name_of
 from moldau.streams.plan.plan import Program
-from moldau.streams.problems import TopologyError
+from moldau.streams.problems import StreamsError, TopologyError
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import INTERNAL_ANY
 from moldau.streams.spark.structs import reduced
@@ -28,7 +30,10 @@ UNSENDABLE: Final = (PicklingError, TypeError, AttributeError, ValueError, Runti
 def pickled(program: Program) -> bytes:
     """Return the program as bytes. What is in the modules of its functions goes by value, so that
     executors need not have them. Raise TopologyError if something cannot be pickled."""
-    from pyspark import cloudpickle
+    try:
+        from pyspark import cloudpickle
+    except ImportError:
+        raise StreamsError(f"Spark is not installed: {install_command('spark')}") from None
 
     with ExitStack() as registered:
         for module in _modules(program):
@@ -55,7 +60,7 @@ def _modules(program: Program) -> list[ModuleType]:
 
 
 def _dumped(value: Any) -> bytes:
-    """Pickle with cloudpickle, which does not know the encoders and structs of msgspec."""
+    """Pickle with cloudpickle, which knows neither encoders and structs of msgspec nor Struct."""
     from pyspark.cloudpickle import CloudPickler, list_registry_pickle_by_value
 
     by_value = {"__main__", *list_registry_pickle_by_value()}
@@ -66,6 +71,8 @@ def _dumped(value: Any) -> bytes:
                 return _internal_any, ()
             if isinstance(each, Decoder):
                 return _decoder, (each.type, each.strict, each.dec_hook, each.float_hook)
+            if isinstance(each, Struct):  # of nested functions of ours
+                return Struct, (each.format,)
             if isinstance(each, StructMeta) and each.__module__ in by_value:
                 return reduced(each)
             if isinstance(each, Encoder):

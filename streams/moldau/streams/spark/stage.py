@@ -10,7 +10,7 @@ import pickle
 import posixpath
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client import TransactionError
@@ -20,8 +20,10 @@ from moldau.runtime.real_files import RealFiles
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.plan import Program
+from moldau.streams.problems import StreamsError
 from moldau.streams.rocks import RocksMemory
 from moldau.streams.spark.delivery import Delivery, TaskBatch, at_least_once, exactly_once
+from moldau.streams.spark.failures import missing_package
 from moldau.streams.spark.lakes import lakes_here
 from moldau.streams.spark.stores import AttemptStores
 from moldau.streams.spark.versions import Version, token_of
@@ -58,6 +60,8 @@ class Stage:
     cache_bytes: int
     lakes: Mapping[str, str]
     """The version of each lake table that this batch uses."""
+    ends: Mapping[str, Mapping[int, int]] = field(default_factory=dict)
+    """Where the batch ends, by topic and partition: after markers of transactions too."""
 
     def __call__(self, batches: Iterator[Any]) -> Iterator[Any]:
         """Run the tasks that these rows belong to; yield one row for each."""
@@ -132,6 +136,9 @@ class Stage:
             if chunk is not None:
                 offsets[topic] = chunk.next_offset
                 task.add(topic, chunk)
+            end = self.ends.get(topic, {}).get(task.partition)
+            if end is not None:
+                offsets[topic] = max(end, offsets.get(topic, 0))
             task.set_at_end(topic, is_at_end=True)
         clock = RealClock()
         while task.process(clock.wall_ms(), _SLICE):
@@ -209,7 +216,10 @@ def _result(found: Mapping[str, Any]) -> pa.RecordBatch:
 def _program(name: str, pickled: bytes) -> Program:
     found = _PROGRAMS.get(name)
     if found is None:
-        found = _PROGRAMS[name] = pickle.loads(pickled)  # noqa: S301 - our own driver's
+        try:
+            found = _PROGRAMS[name] = pickle.loads(pickled)  # noqa: S301 - our own driver's
+        except ModuleNotFoundError as error:
+            raise StreamsError(missing_package(error.name or str(error))) from None
     return found
 
 

@@ -1,0 +1,75 @@
+"""Where an app on Spark runs: the settings that Spark connectors have too. Pure.
+
+spark.master=spark://HOST:7077
+spark.conf.executor.memory=2g      Spark's own spark.executor.memory
+spark.packages=group:artifact:version,...
+checkpoint.location=/shared/orders
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+from moldau.config.file_problems import nearest
+from moldau.streams.problems import StreamsError
+
+MASTER: Final = "spark.master"
+CHECKPOINT: Final = "checkpoint.location"
+_CONF: Final = "spark.conf."
+_PACKAGES: Final = "spark.packages"
+_DEPLOY: Final = "spark.deploy"
+_REMOTE: Final = "spark.remote"
+_KNOWN: Final = (MASTER, CHECKPOINT, _PACKAGES, _DEPLOY)
+_NO_REMOTE: Final = (
+    "an app needs a driver of its own, not Spark Connect: leave it out, and give "
+    "spark.master, such as spark://HOST:7077"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Deployment:
+    """The master, Spark's own settings and the checkpoint of an app."""
+
+    master: str | None = None
+    checkpoint: str | None = None
+    conf: Mapping[str, str] = field(default_factory=dict)
+
+
+def is_deployment(name: str) -> bool:
+    """Whether this setting says where an app runs, and is not one of its clients or stores."""
+    return name.startswith("spark.") or name == CHECKPOINT
+
+
+def deployment_problems(given: Mapping[str, str]) -> dict[str, str]:
+    """Return what is wrong with these settings, by their names."""
+    found = {}
+    for name, text in given.items():
+        if name == _REMOTE or (name == _DEPLOY and text in ("remote", "shared-local")):
+            found[name] = f"{name}: {_NO_REMOTE}"
+        elif name == _DEPLOY and text != "local":
+            found[name] = f"{name}: the app's process is the driver: leave it out"
+        elif name.startswith(f"{_CONF}spark."):
+            rest = name.removeprefix(f"{_CONF}spark.")
+            found[name] = f"{name}: leave out the second spark.: write {_CONF}{rest}"
+        elif not name.startswith(_CONF) and name not in _KNOWN:
+            known = ", ".join((*_KNOWN, f"{_CONF}NAME"))
+            found[name] = f"{name} is not known{nearest(name, _KNOWN)} (known: {known})"
+    return found
+
+
+def deployment_of(given: Mapping[str, str]) -> Deployment:
+    """Return the deployment. Raise StreamsError if a setting is wrong."""
+    problems = deployment_problems(given)
+    if problems:
+        raise StreamsError("; ".join(problems.values()))
+    conf = {
+        f"spark.{name.removeprefix(_CONF)}": text
+        for name, text in given.items()
+        if name.startswith(_CONF)
+    }
+    if given.get(_PACKAGES):
+        both = (conf.get("spark.jars.packages", ""), given[_PACKAGES])
+        conf["spark.jars.packages"] = ",".join(each for each in both if each)
+    return Deployment(given.get(MASTER), given.get(CHECKPOINT), conf)

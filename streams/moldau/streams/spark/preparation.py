@@ -1,0 +1,54 @@
+"""What an app needs before Spark starts. What is wrong with it is found here, without Java."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+from moldau.runtime.real import RealClock
+from moldau.runtime.real_files import RealFiles
+from moldau.streams.plan.layout import Layout
+from moldau.streams.plan.plan import Plan
+from moldau.streams.running import checked, task_settings
+from moldau.streams.spark.checkpoint import Checkpoint
+from moldau.streams.spark.lakes import LakeVersions
+from moldau.streams.spark.limits import check
+from moldau.streams.spark.shipping import pickled
+from moldau.streams.spark.topics import prepare
+from moldau.streams.worker.settings import AppSettings
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """An app that can run on Spark: its programs as bytes, its topics, and its checkpoint, which it
+    holds until `close`."""
+
+    lakes: LakeVersions
+    programs: Mapping[int, bytes]
+    settings: AppSettings
+    cache_bytes: int
+    layout: Layout
+    checkpoint: Checkpoint
+
+    def close(self) -> None:
+        """Release the checkpoint."""
+        self.checkpoint.close()
+
+
+def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Preparation:
+    """Check the app, pickle it, hold its checkpoint, and make its repartition topics.
+
+    Raise TopologyError or StreamsError for what is wrong."""
+    check(plan)
+    settings = checked(given)
+    lakes = LakeVersions(plan.lake_tables)
+    programs = {each.index: pickled(each) for each in plan.programs}
+    kept = Checkpoint.open(RealFiles(), checkpoint, plan, RealClock().wall_ms())
+    with ExitStack() as on_failure:
+        on_failure.callback(kept.close)
+        layout = prepare(plan, settings)
+        on_failure.pop_all()
+    return Preparation(
+        lakes, programs, settings, task_settings(plan, settings).cache_bytes, layout, kept
+    )
