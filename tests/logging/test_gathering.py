@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from moldau.logging import Loggers
-from moldau.logging.gathering import EVENTS_MAX, Gathering
+from moldau.logging import Logger, Loggers
+from moldau.logging.gathering import EVENTS_MAX, SOURCES_MAX, Gathering, SourceGathering
 from moldau.runtime.simulated import Options, Simulation
 
 
-def gathering(lines: list[str]) -> Gathering:
+def logger(lines: list[str]) -> Logger:
     with Simulation(1, Options()) as world:
         clock = world.add_node("n", None, start=False).clock  # type: ignore[arg-type]
-        return Gathering(Loggers(clock, lines.append).get("log"), lines=2, period_s=10)
+        return Loggers(clock, lines.append).get("log")
+
+
+def gathering(lines: list[str]) -> Gathering:
+    return Gathering(logger(lines), lines=2, period_s=10)
 
 
 def test_a_million_of_the_same_are_three_lines() -> None:
@@ -47,3 +51,25 @@ def test_the_number_of_events_is_bounded() -> None:
     for number in range(10 * EVENTS_MAX):
         gathered.warn(f"event {number}", 0.0)
     assert len(gathered._seen) == EVENTS_MAX
+
+
+def test_refusals_of_one_source_hide_none_of_another() -> None:
+    lines: list[str] = []
+    gathering = SourceGathering(logger(lines))
+    for number in range(1000):
+        gathering.warn("login failed", "10.0.0.1", 0.0, user=f"u{number}")
+    gathering.warn("login failed", "10.0.0.2", 0.1, user="other")
+    gathering.warn("login failed", "10.0.0.1", 0.9, user="too soon")
+    assert len(lines) == 2
+    assert "user=other" in lines[1]
+    gathering.warn("login failed", "10.0.0.1", 1.0, user="again")
+    assert "user=again unwritten_before=1000" in lines[2]
+
+
+def test_many_sources_fill_no_disk_and_no_memory() -> None:
+    lines: list[str] = []
+    gathering = SourceGathering(logger(lines))
+    for number in range(100_000):
+        gathering.warn("login failed", str(number), number / 100_000)
+    assert len(lines) == SOURCES_MAX
+    assert len(gathering._unwritten) <= EVENTS_MAX

@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 LINES: Final = 5
 PERIOD_S: Final = 60.0
 EVENTS_MAX: Final = 200
+SOURCE_PERIOD_S: Final = 1.0
+SOURCES_MAX: Final = 20
 
 
 class _Seen:
@@ -66,3 +68,33 @@ class Gathering:
         if seen.unwritten:
             seconds = max(1, round(now_s - seen.began_s))
             self._log.warn(f"{event} (more of the same)", count=seen.unwritten, seconds=seconds)
+
+
+class SourceGathering:
+    """Warnings about peers, such as refused logins: of one event at most one line a second for
+    each source, so that a flood from one address hides no other. Of more than `SOURCES_MAX` sources
+    a second, the further ones are only counted."""
+
+    def __init__(self, log: Logger) -> None:
+        self._log = log
+        self._written: dict[tuple[str, str], float] = {}
+        """When each event was last written, by its source; the oldest first."""
+        self._unwritten: dict[tuple[str, str], int] = {}
+
+    def warn(self, event: str, source: str, now_s: float, **facts: object) -> None:
+        """Log a warning, with the number of those before it that were not written; or count it."""
+        key = event, source
+        self._forget(now_s)
+        if key in self._written or len(self._written) >= SOURCES_MAX:
+            if len(self._unwritten) < EVENTS_MAX or key in self._unwritten:
+                self._unwritten[key] = self._unwritten.get(key, 0) + 1
+            return
+        self._written[key] = now_s
+        more = self._unwritten.pop(key, 0)
+        self._log.warn(event, **facts, **({"unwritten_before": more} if more else {}))
+
+    def _forget(self, now_s: float) -> None:
+        for key, written_s in list(self._written.items()):
+            if now_s - written_s < SOURCE_PERIOD_S:
+                return
+            del self._written[key]

@@ -199,24 +199,23 @@ def test_clients_write_and_read_through_each_listener(arena: str, tmp_path: Path
 
 @pytest.mark.parametrize("protocol", ["SASL_SSL", "SASL_PLAINTEXT"])
 @pytest.mark.parametrize("mechanism", ["PLAIN", "SCRAM-SHA-256"])
+@pytest.mark.parametrize("user", ["alice", "nobody"])
 def test_a_wrong_password_fails_at_once_and_is_not_told(
-    protocol: str, mechanism: str, tmp_path: Path
+    protocol: str, mechanism: str, user: str, tmp_path: Path
 ) -> None:
     async def scenario(at: Secured) -> None:
         await at.add_alice()
-        for wrong in ({"sasl.password": "canary-wrong"}, {"sasl.username": "nobody"}):
-            with pytest.raises(LoginRefused) as caught:
-                async with Admin({**at.login(protocol, mechanism), **wrong}):
-                    pass
-            assert caught.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
-            assert "canary" not in f"{caught.value!r} {caught.value}"
+        wrong = {"sasl.username": user, "sasl.password": "canary-wrong"}
+        with pytest.raises(LoginRefused) as caught:
+            async with Admin({**at.login(protocol, mechanism), **wrong}):
+                pass
+        assert caught.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert "canary" not in f"{caught.value!r} {caught.value}"
 
     lines = run(tmp_path, scenario)
-    told = [each for each in lines if "login failed" in each]
-    assert len(told) == 2
-    assert all(f"mechanism={mechanism}" in each for each in told)
-    assert "user=alice" in told[0]
-    assert "user=nobody" in told[1]
+    (told,) = [each for each in lines if "login failed" in each]
+    assert f"mechanism={mechanism}" in told
+    assert f"user={user}" in told
     assert not [each for each in lines if "canary" in each]
 
 

@@ -103,8 +103,8 @@ class LoginService:
         session = cast(_Session, connection.login)
         if connection.is_lost or session.is_authenticated:
             return
-        connection.acceptor.reactor.warn(
-            "closes connection: it does not log in", **connection.facts()
+        connection.acceptor.reactor.warn_of_refusal(
+            "closes connection: it does not log in", connection.address, **connection.facts()
         )
         connection.abort(Reason.LOGIN_FAILED)
 
@@ -175,8 +175,9 @@ class LoginService:
         session = cast(_Session, connection.login)
         has_headers = session.protocol is None
         reactor = connection.acceptor.reactor
-        reactor.warn(
+        reactor.warn_of_refusal(
             "login failed",
+            connection.address,
             mechanism=session.login.mechanism,
             user=session.login.user[:_USER_SHOWN_MAX],
             why=why,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 from moldau.broker.network.holds import THROTTLED
 from moldau.broker.network.idle import IdleWheel
 from moldau.broker.network.memory import RequestMemory
-from moldau.logging.gathering import Gathering
+from moldau.logging.gathering import Gathering, SourceGathering
 from moldau.protocol.framing import Tenancy, shared_buffer
 
 if TYPE_CHECKING:
@@ -50,6 +50,7 @@ class Reactor:
         self.metrics = metrics
         self.log = log
         self._gathering = Gathering(log)
+        self._refusals = SourceGathering(log)
         self.buffer = shared_buffer()
         self.tenancy = Tenancy()
         self.memory = RequestMemory(options.queued_request_bytes_max)
@@ -74,6 +75,10 @@ class Reactor:
     def warn(self, event: str, **facts: object) -> None:
         """Log a warning about a peer. Repeated warnings are gathered."""
         self._gathering.warn(event, self._clock.monotonic(), **facts)
+
+    def warn_of_refusal(self, event: str, source: str, **facts: object) -> None:
+        """Log a warning about a refused login: one a second for each source."""
+        self._refusals.warn(event, source, self._clock.monotonic(), **facts)
 
     # Connections
 

@@ -34,7 +34,7 @@ from moldau.link.jaas import LoginModule, parse_jaas
 from moldau.link.security import Credentials as OwnCredentials
 from moldau.link.security import Security, credentials_from
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
-from moldau.logging.gathering import Gathering
+from moldau.logging.gathering import SourceGathering
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
 from moldau.runtime.http_get import check_url
 from moldau.runtime.tls import TlsServer
@@ -161,12 +161,16 @@ class ListenerContext:
 
 
 def _tls_server(listener: Listener, ground: SecurityGround) -> TlsServer:
-    gathering = Gathering(ground.log)
+    gathering = SourceGathering(ground.log)
     clock = ground.runtime.clock
 
     def on_failure(peer: str, reason: str) -> None:
         gathering.warn(
-            f"closes connection: {reason}", clock.monotonic(), listener=listener.name, peer=peer
+            f"closes connection: {reason}",
+            peer.rpartition(":")[0],
+            clock.monotonic(),
+            listener=listener.name,
+            peer=peer,
         )
 
     return TlsServer(ListenerContext(listener, ground), on_failure)
