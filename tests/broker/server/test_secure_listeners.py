@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -34,6 +34,7 @@ from tests.runtime.arena import HOST, REAL_ARENAS, play
 CANARY = "canary-password"
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"
+SCRAM = (ScramMechanism.SHA_256, ScramMechanism.SHA_512)
 SALT = b"0123456789abcdef0123456789abcdef"
 
 Scenario = Callable[["Secured"], Awaitable[None]]
@@ -78,15 +79,19 @@ class Secured:
         )
 
     async def add_alice(self) -> None:
-        """Add her SCRAM credentials, as an admin does."""
-        for mechanism in (ScramMechanism.SHA_256, ScramMechanism.SHA_512):
-            salted = salted_password(mechanism, CANARY, SALT, 4096)
+        await self.add_user("alice", CANARY)
+
+    async def add_user(
+        self, user: str, password: str, mechanisms: Sequence[ScramMechanism] = SCRAM
+    ) -> None:
+        """Add a user's SCRAM credentials, as an admin does."""
+        for mechanism in mechanisms:
             change = ScramCredentialUpsertion(
-                name="alice",
+                name=user,
                 mechanism=mechanism,
                 iterations=4096,
                 salt=SALT,
-                salted_password=salted,
+                salted_password=salted_password(mechanism, password, SALT, 4096),
             )
             request = AlterUserScramCredentialsRequest(deletions=[], upsertions=[change])
             async with wired(self.house.runtime, *self.broker.endpoints["PLAINTEXT"]) as wire:
