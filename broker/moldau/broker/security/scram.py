@@ -30,6 +30,11 @@ _FINAL: Final = re.compile(
     r"(?P<bare>c=(?P<binding>[A-Za-z0-9+/=]+),r=(?P<nonce>[\x21-\x2b\x2d-\x7e]+)(?:,[a-zA-Z]+=[^,]*)*?)"
     r",p=(?P<proof>[A-Za-z0-9+/=]+)"
 )
+_WRONG: Final = "wrong user or password"
+_WRONG_OR_OTHER_KEY: Final = (
+    "wrong user or password: the token's password is wrong, or the token was made with another "
+    "delegation.token.secret.key than this node has"
+)
 _BY_TOKEN: Final = "tokenauth=true"  # noqa: S105 - an extension's name
 
 
@@ -145,7 +150,7 @@ class ScramServer:
         stored_key = hashlib.new(digest, client_key).digest()
         is_right = hmac.compare_digest(stored_key, credential.stored_key)
         if not is_right or not self._is_known:
-            raise LoginFailed("wrong user or password")
+            raise LoginFailed(_WRONG if self._token is None else _WRONG_OR_OTHER_KEY)
         self.is_done = True
         if self._token is not None:
             self.user, self.lifetime_ms = self._token.owner, self._token.lifetime_ms

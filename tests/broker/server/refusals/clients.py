@@ -208,7 +208,7 @@ class OurClient:
     given: dict[str, str]
 
     async def run(self, at: Broker, listener: str, source: str) -> str:
-        given = {"bootstrap.servers": f"localhost:{at.ports[listener]}", "start.timeout.ms": "1"}
+        given = {"bootstrap.servers": f"localhost:{at.ports[listener]}"}
         files = {name: text.replace("FOLDER", at.folder) for name, text in self.given.items()}
         try:
             async with Admin({**given, **files}):
