@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from moldau.cli.apply import topics
+from moldau.cli.apply.topics import FoundTopic
 from moldau.cli.command import Exit
+from moldau.client import Admin
 from moldau.testing import SyncEmbeddedBroker
+from moldau.testing.cluster import Cluster
 from tests.cli.shell import Done, Shell
 
 DOCUMENT = """
@@ -242,3 +246,48 @@ def test_rules_need_brokers_that_decide_by_them(tmp_path: Path) -> None:
         assert "acls" not in exported.out
         assert json.loads(plain.good("export", "topics", "--json").out) == {"topics": {}}
         assert "did you mean topics?" in plain("export", "topic").err
+
+
+def test_a_broker_that_is_behind_the_controller_is_asked_again(
+    shell: Shell, file: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Twice it does not know the topics that exist, then twice those that do not any more."""
+    words = ("apply", "-f", str(file), "--json")
+    shell.good(*words, "--yes")
+    newest = topics.found_topics
+    looks = 0
+
+    async def behind(client: Admin, chosen: Collection[str] | None) -> dict[str, FoundTopic]:
+        nonlocal looks
+        looks += 1
+        return {} if looks < 3 else await newest(client, chosen)
+
+    monkeypatch.setattr(topics, "found_topics", behind)
+    assert counts(shell.good(*words, "--yes")) == {"keep": THINGS}
+    assert looks == 3
+
+    shell.good("topic", "delete", "orders", "plain")
+    looks = 0
+
+    async def ahead(client: Admin, chosen: Collection[str] | None) -> dict[str, FoundTopic]:
+        nonlocal looks
+        looks += 1
+        gone = {"orders": FoundTopic(1, 1, {})}
+        return gone if looks < 3 else await newest(client, chosen)
+
+    monkeypatch.setattr(topics, "found_topics", ahead)
+    assert counts(shell.good(*words, "--yes")) == {"create": 2, "keep": THINGS - 2}
+    assert looks == 3
+
+
+@pytest.mark.deep
+def test_documents_are_applied_again_at_once_on_three_nodes(file: Path, tmp_path: Path) -> None:
+    with Cluster(3, directory=str(tmp_path / "cluster")) as cluster:
+        every = Shell(cluster.bootstrap_servers)
+        for number in range(20):
+            document = tmp_path / f"{number}.yaml"
+            document.write_text(f"topics:\n  t{number}: {{partitions: 2}}\n")
+            words = ("apply", "-f", str(document), "--yes", "--json")
+            assert counts(every.good(*words)) == {"create": 1}
+            for node in cluster.broker_ids:
+                assert counts(Shell(cluster.address_of(node)).good(*words)) == {"keep": 1}

@@ -93,7 +93,12 @@ class Asked:
         assert key is not None
         self.arrival = SimpleNamespace(key=key, version=version, client_id="test")
         self.connection: Any = SimpleNamespace(
-            listener=listener, address="127.0.0.1", peer_port=1, session=None, grants=None
+            listener=listener,
+            address="127.0.0.1",
+            peer_port=1,
+            session=None,
+            grants=None,
+            software=("", ""),
         )
         self.context = RequestContext("test", "/127.0.0.1", version, listener)
         self.is_gone = False

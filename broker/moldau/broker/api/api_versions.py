@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import TYPE_CHECKING, cast
 
+from moldau.broker.api.telemetry import KEYS
 from moldau.broker.controller.levels import KRAFT_VERSION
 from moldau.protocol.api_versions import Finalized, Welcome
 from moldau.protocol.messages.api_versions import ApiVersionsRequest
@@ -38,14 +39,18 @@ def finalized(image: Image, metadata_offset: int, kraft_version: int) -> Finaliz
 
 def handler(keys: Callable[[], Collection[int]]) -> Handler:
     """Return a handler of ApiVersions for a table of APIs with these keys, its own included."""
-    known: tuple[Mapping[str, Versions], Welcome] | None = None
+    known: tuple[Mapping[str, Versions], bool, Welcome] | None = None
 
     def serve(node: Node, request: ApiRequest) -> None:
         nonlocal known
-        if known is None or known[0] is not node.features:
-            known = node.features, welcome(keys(), node.features)
+        is_told = node.telemetry.is_offered
+        if known is None or known[0] is not node.features or known[1] is not is_told:
+            offered = keys() if is_told else set(keys()) - KEYS
+            known = node.features, is_told, welcome(offered, node.features)
         message = cast(ApiVersionsRequest, request.decode())
+        software = message.client_software_name, message.client_software_version
+        request.connection.software = software
         state = finalized(node.image, node.metadata_offset, node.kraft_version())
-        request.answer(known[1].answer(message, request.arrival.version, state))
+        request.answer(known[2].answer(message, request.arrival.version, state))
 
     return serve

@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from moldau.broker.api.coordination import NodeHome
     from moldau.broker.api.share_dead_letters import DeadLetters
     from moldau.broker.api.share_persister import SharePersister
+    from moldau.broker.api.telemetry import ClientTelemetry
     from moldau.broker.controller.image import Image
     from moldau.broker.coordinator.coordinators import Coordinators
     from moldau.broker.coordinator.group.coordinator import GroupCoordinator
@@ -126,6 +127,8 @@ class Node:
     """The way to the topics of dead letters."""
     shares: SharePartitions = field(init=False)
     """The share partitions and share sessions of this node."""
+    telemetry: ClientTelemetry = field(init=False)
+    """The metrics that clients push."""
     groups: GroupCoordinator = field(init=False)
     """The coordinator of groups, which many requests use."""
     _topic_settings: dict[str, tuple[dict[str, str], ResourceSettings]] = field(
@@ -138,6 +141,7 @@ class Node:
         from moldau.broker.api.coordination import NodeHome
         from moldau.broker.api.share_dead_letters import DeadLetters
         from moldau.broker.api.share_persister import SharePersister
+        from moldau.broker.api.telemetry import ClientTelemetry
         from moldau.broker.share.partitions import SharePartitions
 
         slots = self.settings[fetch_settings.max_incremental_fetch_session_cache_slots]
@@ -148,6 +152,7 @@ class Node:
         self.share_persister = SharePersister(self)
         self.dead_letters = DeadLetters(self)
         self.shares = SharePartitions(self.coordinator_home)
+        self.telemetry = ClientTelemetry(self)
         self.coordinators = self.make_coordinators(self)
         self.groups = self.coordinators.of(KeyType.GROUP)
 

@@ -42,6 +42,8 @@ class Peer(Protocol):
     peer_port: int
     principal: Principal
     """The principal that the connection was authenticated as."""
+    software: tuple[str, str]
+    """The name and version of the client's software, as its ApiVersions has said; or empty."""
     session: Any
     """The handlers' own state for the connection, see `delayed_answer`. None at first."""
     grants: Any

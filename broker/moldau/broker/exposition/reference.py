@@ -58,6 +58,20 @@ one when it is back; nothing is kept for it, because counters say the whole coun
 below that begin with `moldau_` have dots in their OTLP names, of which a collector's Prometheus
 exporter makes these names.
 
+## What clients push
+
+```
+kafka-client-metrics.sh --bootstrap-server localhost:9092 --alter --name all \\
+    --metrics org.apache.kafka. --interval 60000
+```
+
+Java's clients and librdkafka push their own metrics to a broker that subscribes to them (KIP-714),
+while this node passes them on: with `--metrics` or `--otlp`. They stand on the page, and in
+what is pushed on, as `kafka_client_...` with the labels `client_id` and `client_instance_id`:
+`org.apache.kafka.producer.record.send.total` is `kafka_client_producer_record_send_total`. A
+client has at most 1,000 series and all together 20,000 on a node; a client that is silent for three
+intervals is forgotten. moldau's own client does not push: it counts in its process.
+
 ## What to know
 
 The page shows the names of topics and groups, so its address belongs in a private network.

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.exposition import table
+from moldau.broker.exposition.clients import clients
 from moldau.broker.exposition.groups import groups
 from moldau.broker.exposition.page import Page
 from moldau.broker.exposition.partitions import led_partitions, logs, of_controller, topics
@@ -109,6 +110,7 @@ class Scraper:
             yield from traffic(page, node)
             yield from groups(page, node)
             yield from shares(page, node)
+            yield from clients(page, node)
             directories = node.directories
             broken = len(directories.directories) - len(directories.in_service())
             page.add(table.offline_directories, len(directories.unopened) + broken)

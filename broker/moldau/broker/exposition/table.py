@@ -256,6 +256,21 @@ share_letters = _counter(
     "Records that were copied to topics of dead letters.",
 )
 
+# What clients push (KIP-714).
+client_instances = _gauge(
+    "kafka_server_client_metrics_instance_count", "Clients that ask what to push."
+)
+client_pushes = _counter(
+    "moldau_client_pushes_total",
+    "Pushes of clients: taken, throttled, refused.",
+    "result",
+    origin=OURS,
+)
+client_left_out = _counter(
+    "moldau_client_figures_left_out_total", "Pushed values beyond the bound on series.", origin=OURS
+)
+
+
 # The metadata quorum, on nodes that are controllers and on those that follow it.
 raft_state = _gauge(
     "kafka_server_raftmetrics_current_state",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moldau.broker.exposition.server import MetricsServer
     from moldau.broker.server import Broker
     from moldau.config import Layer, Settings
+    from moldau.link.otlp import OtlpTarget
     from moldau.logging import Logger, Loggers
     from moldau.runtime import Runtime
 
@@ -44,6 +45,9 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         is_image=arguments.kafka_environment,
     )
     settings = settings.overlaid(_metrics_layer(arguments))
+    otlp = _otlp_target(settings, context.environment)
+    if otlp is not None:
+        settings = settings.overlaid(_otlp_layer(otlp))
     if arguments.shard is not None:
         from moldau.broker.main.shard_supervisor import shard_settings
 
@@ -55,7 +59,7 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         loggers = _loggers(runtime, arguments, context.err)
         if arguments.kafka_environment:
             _warn_of_ignored(loggers, context.environment)
-        await until_signal(_serve(runtime, settings, loggers, arguments, context))
+        await until_signal(_serve(runtime, settings, loggers, arguments, context, otlp))
 
     has_file = arguments.config is not None
     with naming_holder(has_file=has_file):
@@ -88,6 +92,22 @@ def _metrics_layer(arguments: Namespace) -> Layer:
     )
 
 
+def _otlp_target(settings: Settings, environment: Mapping[str, str]) -> OtlpTarget | None:
+    from moldau.broker.settings.telemetry import moldau_metrics_otlp_endpoint
+    from moldau.link.otlp import otlp_target
+
+    given = settings[moldau_metrics_otlp_endpoint]
+    return otlp_target(given, environment, moldau_metrics_otlp_endpoint.name)
+
+
+def _otlp_layer(target: OtlpTarget) -> Layer:
+    """Return the setting as it is in force, if OpenTelemetry's variables name the receiver."""
+    from moldau.broker.settings.telemetry import moldau_metrics_otlp_endpoint
+    from moldau.config import overrides
+
+    return overrides({moldau_metrics_otlp_endpoint.name: target.shown})
+
+
 def _loggers(runtime: Runtime, arguments: Namespace, err: TextIO) -> Loggers:
     """Write our log lines, and those of asyncio and other libraries, to `err`."""
     import logging
@@ -109,6 +129,7 @@ async def _serve(
     loggers: Loggers,
     arguments: Namespace,
     context: Context,
+    otlp: OtlpTarget | None,
 ) -> None:
     from moldau.broker.settings import notices
     from moldau.broker.settings.node import process_roles
@@ -122,7 +143,7 @@ async def _serve(
     out = context.out
     async with AsyncExitStack() as closing:
         served = _metrics_served(runtime, settings, loggers, out)
-        pushed = _metrics_pushed(runtime, settings, loggers, context.environment)
+        pushed = _metrics_pushed(runtime, otlp, loggers)
         both = (await closing.enter_async_context(each) for each in (served, pushed))
         observers = [each async for each in both if each is not None]
         is_new = formats and _format_if_empty(runtime, settings, arguments.cluster_id)
@@ -167,14 +188,9 @@ async def _metrics_served(
 
 @asynccontextmanager
 async def _metrics_pushed(
-    runtime: Runtime, settings: Settings, loggers: Loggers, environment: Mapping[str, str]
+    runtime: Runtime, target: OtlpTarget | None, loggers: Loggers
 ) -> AsyncIterator[MetricsPush | None]:
-    """Push the metrics, if a setting or OpenTelemetry's variables say where."""
-    from moldau.broker.settings.telemetry import moldau_metrics_otlp_endpoint
-    from moldau.link.otlp import otlp_target
-
-    given = settings[moldau_metrics_otlp_endpoint]
-    target = otlp_target(given, environment, moldau_metrics_otlp_endpoint.name)
+    """Push the metrics, if there is a receiver."""
     if target is None:
         yield None
         return

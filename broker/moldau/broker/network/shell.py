@@ -77,6 +77,7 @@ class Connection(asyncio.BufferedProtocol):
         "service",
         "session",
         "share",
+        "software",
         "throttle",
     )
 
@@ -122,6 +123,7 @@ class Connection(asyncio.BufferedProtocol):
         """The state of the login, where the listener has one."""
         # The service's own state for the connection.
         self.session: Any = None
+        self.software = ("", "")
 
     def __repr__(self) -> str:
         return f"<Connection {self.listener} {self.address}:{self.peer_port}>"

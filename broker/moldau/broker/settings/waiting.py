@@ -49,7 +49,6 @@ WAITING: Final[Mapping[str, str]] = {
     "share.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
     "ssl.allow.": "checks of the names in a new certificate",
     "socket.connection.setup.timeout.": _FOLLOWERS,
-    "telemetry.": "telemetry of clients",
     "unstable.": "versions that Kafka has not settled",
 }
 

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.apply.sections import TopicSection
 from moldau.cli.plans import Action, Change, PlanStep
 from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
 from moldau.client.admin.topics import BROKER_DEFAULT, NewTopic
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.runtime.node_processes import monotonic_s, pause_s
 
 if TYPE_CHECKING:
     from moldau.cli.commands.cluster_connection import Opened
@@ -18,6 +20,13 @@ if TYPE_CHECKING:
 
 KIND: Final = "topic"
 _PARTITIONS: Final = "partitions"
+_VISIBLE_SECONDS: Final = 30.0
+_LOOK_SECONDS: Final = 0.1
+_BEHIND: Final = {
+    Action.CREATE: ErrorCode.TOPIC_ALREADY_EXISTS,
+    Action.UPDATE: ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+}
+"""What the controller says of a step that was planned from old metadata."""
 _OF_APPS: Final = ("-changelog", "-repartition")
 _OF_CONNECT: Final = frozenset(("connect-configs", "connect-offsets", "connect-status"))
 
@@ -130,14 +139,26 @@ class Topics:
         self._prunes = prunes
 
     def plan(self) -> list[PlanStep]:
-        """Return the steps. The cluster has checked that it can do them."""
-        found = self._admin.run(lambda client: found_topics(client, self._wanted))
-        steps = plan_topics(self._wanted, found, prunes=self._prunes)
-        return self._admin.run(lambda client: self._checked(client, steps))
+        """Return the steps. The cluster has checked that it can do them.
 
-    async def _checked(self, client: Admin, steps: Iterable[PlanStep]) -> list[PlanStep]:
-        """Return the steps; one that the cluster would refuse has its reason."""
-        steps = list(steps)
+        The broker that was asked for the topics may be behind the controller, just after a change:
+        then it does not know a topic that exists, or knows one that does not, and is asked again.
+        """
+        deadline_s = monotonic_s() + _VISIBLE_SECONDS
+        while True:
+            found = self._admin.run(lambda client: found_topics(client, self._wanted))
+            steps = plan_topics(self._wanted, found, prunes=self._prunes)
+            checked, is_behind = self._admin.run(partial(self._checked, steps=steps))
+            if not is_behind or monotonic_s() >= deadline_s:
+                return checked
+            pause_s(_LOOK_SECONDS)
+
+    async def _checked(
+        self, client: Admin, steps: Sequence[PlanStep]
+    ) -> tuple[list[PlanStep], bool]:
+        """Return the steps, of which one that the cluster would refuse has its reason, and whether
+        a refusal shows that the list of topics is not up to date."""
+        is_behind = False
         new = [self._new(each.name) for each in steps if each.action is Action.CREATE]
         answers = await client.create_topics(new, validate_only=True) if new else {}
         checked = []
@@ -149,9 +170,10 @@ class Topics:
                 except KafkaError as refused:
                     error = refused
             if isinstance(error, KafkaError):
+                is_behind |= error.code is _BEHIND.get(step.action)
                 step = replace(step, action=Action.REFUSE, note=error.reason or str(error))
             checked.append(step)
-        return checked
+        return checked, is_behind
 
     def do(self, step: PlanStep) -> None:
         """Do a step."""
