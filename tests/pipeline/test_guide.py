@@ -91,16 +91,23 @@ def test_the_pipeline_with_variables_is_sound() -> None:
     assert problem_lines(blocks("yaml")[2]) == []
 
 
+def test_the_pipeline_with_a_job_is_sound() -> None:
+    script = "import os\n\nfrom pyspark.sql import SparkSession\n\n"
+    script += next(each for each in blocks("") if each.startswith("spark = "))
+
+    assert problem_lines(blocks("yaml")[3], files={"/srv/p/large_orders.py": script}) == []
+
+
 def test_the_mistakes_are_told_like_that() -> None:
     expected = re.findall(r"^pipeline\.yaml:(\d.*)$", GUIDE, re.MULTILINE)
 
-    assert problem_lines(blocks("yaml")[3]) == expected
+    assert problem_lines(blocks("yaml")[4]) == expected
     assert len(expected) == 4
 
 
 def test_the_table_names_every_section() -> None:
     table = re.findall(r"^\| `([a-z]+)` \|", GUIDE, re.MULTILINE)
 
-    assert table == ["pipeline", "variables", "topics", "sources", "topologies", "sinks",
-                     "worker", "broker"]  # fmt: skip
+    assert table == ["pipeline", "variables", "topics", "sources", "topologies", "jobs",
+                     "sinks", "worker", "broker"]  # fmt: skip
     assert set(table) == set(PipelineSection.model_fields)

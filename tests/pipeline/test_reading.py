@@ -36,7 +36,7 @@ def test_a_sound_file_is_read() -> None:
             "sources:",
             "sourcse:",
             "5: error: no section sourcse; did you mean sources? (known: pipeline, variables, "
-            "broker, worker, topics, sources, topologies, sinks)",
+            "broker, worker, topics, sources, topologies, jobs, sinks)",
         ),
         (
             "partitions: 2}",

@@ -21,6 +21,8 @@ from moldau.runtime.files import FileLock, Files
 
 _TAIL_BYTES = 8192
 _LOG_BYTES: Final = 1024 * 1024
+FINISHED: Final = "FINISHED"
+"""The state of a job that has ended by itself, without an error."""
 OWN_BROKER: Final = "own"
 """`RunState.cluster` of a run with its own broker."""
 

@@ -1,4 +1,4 @@
-"""Draw a pipeline as an SVG, with sources, topics, apps and sinks in columns.
+"""Draw a pipeline as an SVG, with sources, topics, apps, jobs and sinks in columns.
 
 A part is one column to the right of the rightmost part before it. An app's box has its operators.
 """
@@ -17,7 +17,7 @@ _HEAD, _LINE, _CHARACTERS = 42, 14, 34
 _STYLE = (
     "text{font:13px sans-serif;fill:#1b2733}.small{font-size:11px;fill:#52606d}"
     "rect{stroke:#52606d;rx:6}.topic{fill:#e3f2e6;rx:18}.source{fill:#dbeafe}.sink{fill:#ede9fe}"
-    ".app{fill:#fdf0d5}path{stroke:#52606d;fill:none;marker-end:url(#tip)}"
+    ".app{fill:#fdf0d5}.job{fill:#fde2e4}path{stroke:#52606d;fill:none;marker-end:url(#tip)}"
 )
 
 
@@ -59,6 +59,9 @@ def _boxes(pipeline: Pipeline) -> dict[str, _Box]:
         under = "external" if topic.is_external else f"{count} partition{'s' if count > 1 else ''}"
         found[f"topic {topic.name}"] = _Box("topic", topic.name, under)
     found.update({f"part {each.name}": _app(each) for each in pipeline.apps})
+    found.update(
+        {f"part {each.name}": _Box("job", each.name, each.place) for each in pipeline.jobs}
+    )
     found.update({f"part {each.name}": _connector(each) for each in pipeline.sinks})
     return found
 

@@ -140,6 +140,31 @@ class App:
 
 
 @dataclass(frozen=True, slots=True)
+class Job:
+    """A PySpark script. `group` is the one for which it commits offsets, if it does."""
+
+    name: str
+    line: int
+    script: str
+    reads: tuple[str, ...] = ()
+    writes: tuple[str, ...] = ()
+    group: str | None = None
+    arguments: tuple[str, ...] = ()
+    config: Mapping[str, str] = field(default_factory=dict)
+    chooses_topics: bool = False
+
+    @property
+    def is_remote(self) -> bool:
+        return self.config.get("spark.deploy") == "remote"
+
+    @property
+    def place(self) -> str:
+        """The name of its script, and the Spark that it runs on."""
+        key, otherwise = ("spark.remote", "") if self.is_remote else ("spark.master", "local[*]")
+        return f"{self.script.rpartition('/')[2]}, on Spark {self.config.get(key, otherwise)}"
+
+
+@dataclass(frozen=True, slots=True)
 class Pipeline:
     """A whole pipeline file."""
 
@@ -150,29 +175,32 @@ class Pipeline:
     sinks: tuple[Connector, ...] = ()
     broker: Mapping[str, str] = field(default_factory=dict)
     worker: Mapping[str, str] = field(default_factory=dict)
+    jobs: tuple[Job, ...] = ()
 
     @property
     def connectors(self) -> tuple[Connector, ...]:
         return (*self.sources, *self.sinks)
 
     @property
-    def writers(self) -> tuple[Connector | App, ...]:
-        """The parts that may write topics: sources, apps, and some sinks."""
-        found: list[Connector | App] = [*self.sources, *self.apps, *self.sinks]
+    def writers(self) -> tuple[Connector | App | Job, ...]:
+        """The parts that may write topics: sources, apps, jobs, and some sinks."""
+        found: list[Connector | App | Job] = [*self.sources, *self.apps, *self.jobs, *self.sinks]
         return tuple(found)
 
     @property
     def groups(self) -> tuple[str, ...]:
-        """The consumer groups of all apps and sinks."""
-        return (*(each.group for each in self.apps), *(each.group for each in self.sinks))
+        """The consumer groups of all apps, jobs and sinks."""
+        of_jobs = (each.group for each in self.jobs if each.group is not None)
+        return (*(each.group for each in self.apps), *of_jobs, *(each.group for each in self.sinks))
 
     def writers_of(self, topic: str) -> list[str]:
         """Return the names of the parts that write a topic."""
         return [each.name for each in self.writers if topic in each.writes]
 
     def readers_of(self, topic: str) -> list[str]:
-        """Return the names of the apps and sinks that read a topic."""
+        """Return the names of the apps, jobs and sinks that read a topic."""
         found = [each.name for each in self.apps if topic in each.reads]
+        found += [each.name for each in self.jobs if topic in each.reads]
         for sink in self.sinks:
             if topic in sink.reads or _matches(sink.pattern, topic):
                 found.append(sink.name)

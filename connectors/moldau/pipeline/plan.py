@@ -1,7 +1,7 @@
 """Plan the steps after which a cluster runs a pipeline. Each step has its changes.
 
 A plan is a function of the pipeline and of facts about the cluster. No server is asked here.
-The order is topics, sinks, apps, sources, so that every reader exists before its writer.
+The order is topics, sinks, apps, jobs, sources, so that every reader exists before its writer.
 """
 
 from __future__ import annotations
@@ -76,6 +76,7 @@ def plan(pipeline: Pipeline, facts: Facts) -> Plan:
         if changes:
             others += "; its topology is not that of the last run"
         steps.append(PlanStep(Action.START, "app", app.name, changes, processes + others))
+    steps += [PlanStep(Action.START, "job", job.name, note=job.place) for job in pipeline.jobs]
     steps += [_connector(each, facts.connectors.get(each.name)) for each in pipeline.sources]
     return Plan(pipeline.name, tuple(steps))
 

@@ -6,10 +6,10 @@ leashed: however this process ends, its parts end with it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from moldau.pipeline.data_directory import DataDirectory, PartState, PipelineFailed
+from moldau.pipeline.data_directory import FINISHED, DataDirectory, PartState, PipelineFailed
 from moldau.pipeline.restarts import Restarts
 from moldau.runtime import Runtime
 from moldau.runtime.node_processes import NodeProcess, pause_s
@@ -28,9 +28,18 @@ class PartProcess:
     """One part of the pipeline: a command, its process and its restarts."""
 
     def __init__(
-        self, name: str, words: Sequence[str], data: DataDirectory, directory: str, runtime: Runtime
+        self,
+        name: str,
+        words: Sequence[str],
+        data: DataDirectory,
+        directory: str,
+        runtime: Runtime,
+        *,
+        variables: Mapping[str, str] | None = None,
     ) -> None:
-        """`name` begins with the part's kind. `directory` is that of the pipeline file."""
+        """`name` begins with the part's kind. `directory` is that of the pipeline file. `variables`
+        are of the environment. A job may end by itself; others are started again."""
+        self._variables = {**_NO_PROFILE, **(variables or {})}
         self.name = name
         self.state = PartState(name.partition(" ")[0])
         self._words = words
@@ -60,7 +69,7 @@ class PartProcess:
         self._restart_at_s = None
         self._restarts.on_start(self._clock.monotonic())
         self._process = NodeProcess(
-            self._words, self.log_path, _NO_PROFILE, directory=self._directory, is_leashed=True
+            self._words, self.log_path, self._variables, directory=self._directory, is_leashed=True
         )
         self.state.pid = self._process.pid
         self.state.state = "RUNNING"
@@ -100,6 +109,10 @@ class PartProcess:
             return False
         process.wait(0)
         self._process = None
+        if code == 0 and self.state.kind == "job":
+            self.state.pid, self.state.error, self.state.state = None, None, FINISHED
+            report(f"{self.name} has finished")
+            return True
         self.state.error = self._exit_message(code)
         self.state.pid = None
         pause = self._restarts.on_end(code, self._clock.monotonic())

@@ -15,6 +15,7 @@ from moldau.config.yaml_tree import Node, parse
 from moldau.errors import MoldauError
 from moldau.pipeline.app_engines import check_engine
 from moldau.pipeline.connectors import check_connector, check_worker, connector_of
+from moldau.pipeline.jobs import check_job, jobs_of
 from moldau.pipeline.pipeline import App, AppPlan, Connector, Pipeline, Topic
 from moldau.pipeline.queries import CheckSql, check_columns, check_queries
 from moldau.pipeline.references import Variables, has_reference
@@ -83,6 +84,9 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
         problems += check_connector(each, node, sections.worker.settings)
     apps, found = _apps(sections, root, topics, inputs)
     problems += found
+    jobs = jobs_of(sections.jobs, root, inputs.base)
+    for job in jobs:
+        problems += check_job(job, root, inputs.read_text)
     pipeline = Pipeline(
         sections.pipeline,
         topics,
@@ -91,6 +95,7 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
         sinks,
         sections.broker.settings,
         sections.worker.settings,
+        jobs,
     )
     problems += _misplaced_references(pipeline, root)
     problems += check_wiring(pipeline)

@@ -1,9 +1,9 @@
 """Start a pipeline, keep it running, and stop it in order: `moldau pipeline run`.
 
-The order of the start is broker, topics, worker, sinks, apps, sources. The order of the stop is
-sources, apps, sinks, worker, broker. Each one commits its work before the next one is asked to
-stop. Files and topics have everything that is needed to continue. So all processes, or any of
-them, may be killed at any time.
+The order of the start is broker, topics, worker, sinks, apps, jobs, sources. The order of the stop
+is sources, apps and jobs, sinks, worker, broker. Each one commits its work before the next one is
+asked to stop. Files and topics have everything that is needed to continue. So all processes, or any
+of them, may be killed at any time.
 """
 
 from __future__ import annotations
@@ -26,9 +26,10 @@ from moldau.pipeline.commandlines import (
 )
 from moldau.pipeline.connectors import resolved_for_worker, unresolved
 from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory, PipelineFailed, RunState
+from moldau.pipeline.jobs import BOOTSTRAP, job_words
 from moldau.pipeline.last_run import LastRun
 from moldau.pipeline.missed import MissedRecords
-from moldau.pipeline.pipeline import CHECKPOINT, App, Connector, Pipeline
+from moldau.pipeline.pipeline import CHECKPOINT, App, Connector, Job, Pipeline
 from moldau.pipeline.plan import Plan, plan
 from moldau.pipeline.processes import PartProcess, Report
 from moldau.pipeline.references import provider_settings, references_in
@@ -106,6 +107,7 @@ class PipelineRun:
         self._broker: PartProcess | None = None
         self._worker: PartProcess | None = None
         self._apps: list[PartProcess] = []
+        self._jobs: list[PartProcess] = []
         self._connect: ConnectApi | None = None
         self._started_connectors: list[Connector] = []
         self._state = RunState()
@@ -132,6 +134,8 @@ class PipelineRun:
         self._start_connectors(self._pipeline.sinks, found)
         for app in self._pipeline.apps:
             self._start_app(app, client)
+        for job in self._pipeline.jobs:
+            self._start_job(job)
         self._start_connectors(self._pipeline.sources, found)
         self._save()
         with Cluster(client) as cluster:
@@ -303,11 +307,21 @@ class PipelineRun:
         self._apps.append(part)
         self._report(f"app        {app.name} ({app.place})")
 
-    def _new_part(self, name: str, words: list[str]) -> PartProcess:
-        return PartProcess(name, words, self._data, self._directory, self._runtime)
+    def _start_job(self, job: Job) -> None:
+        part = self._new_part(f"job {job.name}", job_words(job), {BOOTSTRAP: self._state.bootstrap})
+        part.start()
+        self._jobs.append(part)
+        self._report(f"job        {job.name} ({job.place})")
+
+    def _new_part(
+        self, name: str, words: list[str], variables: Mapping[str, str] | None = None
+    ) -> PartProcess:
+        return PartProcess(
+            name, words, self._data, self._directory, self._runtime, variables=variables
+        )
 
     def _parts(self) -> list[PartProcess]:
-        found = [self._broker, self._worker, *self._apps]
+        found = [self._broker, self._worker, *self._apps, *self._jobs]
         return [each for each in found if each is not None]
 
     def _save(self) -> None:
@@ -317,11 +331,11 @@ class PipelineRun:
     # Stopping.
 
     def stop(self) -> None:
-        """Stop sources, apps, sinks, worker and broker, in this order.
+        """Stop sources, apps and jobs, sinks, worker and broker, in this order.
 
         A part that cannot be stopped in order is reported, and the stop goes on."""
         self._stop_connectors([each for each in self._started_connectors if each.is_source])
-        self._stop_parts(self._apps)
+        self._stop_parts([*self._apps, *self._jobs])
         self._stop_connectors([each for each in self._started_connectors if not each.is_source])
         for part in (self._worker, self._broker):
             if part is not None:

@@ -50,6 +50,17 @@ class TopologySection(Section):
     settings: dict[str, str] = {}
 
 
+class JobSection(Section):
+    """A PySpark script, its topics, and the settings of Spark that the connectors have."""
+
+    script: str
+    reads: list[str] = []
+    writes: list[str] = []
+    group: str | None = None
+    arguments: list[str] = []
+    config: dict[str, str] = {}
+
+
 class ProcessSection(Section):
     """Settings of the broker or of the Connect worker that `run` starts."""
 
@@ -66,6 +77,7 @@ class PipelineSection(Section):
     topics: dict[str, TopicSection] = {}
     sources: dict[str, ConnectorSection] = {}
     topologies: dict[str, TopologySection] = {}
+    jobs: dict[str, JobSection] = {}
     sinks: dict[str, ConnectorSection] = {}
 
 
@@ -73,6 +85,7 @@ _ENTRIES: Final[Mapping[str, type[Section]]] = {
     "topics": TopicSection,
     "sources": ConnectorSection,
     "topologies": TopologySection,
+    "jobs": JobSection,
     "sinks": ConnectorSection,
 }
 _SINGLE: Final[Mapping[str, type[Section]]] = {"broker": ProcessSection, "worker": ProcessSection}

@@ -6,15 +6,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.pipeline.data_directory import PartState
+from moldau.pipeline.data_directory import FINISHED, PartState
 from moldau.pipeline.missed import missed_text
-from moldau.pipeline.pipeline import App, Connector, Pipeline
+from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 
 if TYPE_CHECKING:
     from moldau.pipeline.cluster import Progress
 
 HEADER: Final = ("PART", "KIND", "STATE", "LAG", "MISSED", "RATE/S", "RESTARTS", "ERROR")
-HEALTHY: Final = frozenset({"RUNNING"})
+HEALTHY: Final = frozenset({"RUNNING", FINISHED})
 _LATELY_S: Final = 60.0
 _UNHEALTHY: Final = frozenset({"FAILED", "DEGRADED"})
 
@@ -66,7 +66,7 @@ class Row:
 
 
 def status_rows(pipeline: Pipeline, now: Snapshot, before: Snapshot) -> list[Row]:
-    """Return a row for each part: broker, worker, sources, apps, sinks.
+    """Return a row for each part: broker, worker, sources, apps, jobs, sinks.
 
     Rates are those between the two snapshots."""
     rows = []
@@ -80,6 +80,7 @@ def status_rows(pipeline: Pipeline, now: Snapshot, before: Snapshot) -> list[Row
             rows.append(Row(problem, kind, "UNREACHABLE", error=why))
     rows += [_connector(each, now, before) for each in pipeline.sources]
     rows += [_app(each, now, before) for each in pipeline.apps]
+    rows += [_job(each, now, before) for each in pipeline.jobs]
     rows += [_connector(each, now, before) for each in pipeline.sinks]
     return rows
 
@@ -190,6 +191,21 @@ def _app(app: App, now: Snapshot, before: Snapshot) -> Row:
         restarts=0 if part is None else part.restarts,
         error=None if part is None else part.error,
         missed=None if part is None or app.is_on_spark else now.missed.get(app.name, 0),
+    )
+
+
+def _job(job: Job, now: Snapshot, before: Snapshot) -> Row:
+    """Return the row of a job: its process is known where `run` runs, its lag by its group."""
+    part = now.parts.get(f"job {job.name}")
+    progress = None if job.group is None else now.groups.get(job.group)
+    return Row(
+        job.name,
+        "job",
+        "MISSING" if part is None else part.state,
+        lag=None if progress is None else progress.lag,
+        rate=None if job.group is None else _rate(job.group, now, before),
+        restarts=0 if part is None else part.restarts,
+        error=None if part is None else part.error,
     )
 
 

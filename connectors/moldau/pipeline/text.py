@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from moldau.cli.plans import plan_lines
-from moldau.pipeline.pipeline import App, Connector, Pipeline
+from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 from moldau.pipeline.plan import Plan
 
 _KIND_WIDTH = 6
@@ -32,6 +32,7 @@ class _Tree:
     def __init__(self, pipeline: Pipeline) -> None:
         self._pipeline = pipeline
         self._apps = {each.name: each for each in pipeline.apps}
+        self._jobs = {each.name: each for each in pipeline.jobs}
         self._sinks = {each.name: each for each in pipeline.sinks}
         self._topics = {each.name: each for each in pipeline.topics}
         self._drawn: set[str] = set()
@@ -49,6 +50,9 @@ class _Tree:
         for app in self._pipeline.apps:
             if f"app {app.name}" not in self._drawn:
                 yield from self._app(app, 0)
+        for job in self._pipeline.jobs:
+            if f"job {job.name}" not in self._drawn:
+                yield from self._job(job, 0)
 
     def _topic(self, name: str, depth: int) -> Iterator[str]:
         indent = _indent(depth)
@@ -63,6 +67,8 @@ class _Tree:
         for reader in self._pipeline.readers_of(name):
             if reader in self._apps:
                 yield from self._app(self._apps[reader], depth + 1)
+            elif reader in self._jobs:
+                yield from self._job(self._jobs[reader], depth + 1)
             else:
                 yield from self._sink(self._sinks[reader], depth + 1)
 
@@ -76,6 +82,15 @@ class _Tree:
         for line in operators(app):
             yield f"{'  ' * depth}   | {line}"
         for topic in app.writes:
+            yield from self._topic(topic, depth + 1)
+
+    def _job(self, job: Job, depth: int) -> Iterator[str]:
+        if f"job {job.name}" in self._drawn:
+            yield f"{_indent(depth)}{job.name}  (above)"
+            return
+        self._drawn.add(f"job {job.name}")
+        yield f"{_indent(depth)}{job.name}  job {job.place}"
+        for topic in job.writes:
             yield from self._topic(topic, depth + 1)
 
     def _sink(self, sink: Connector, depth: int) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""Check how topics connect sources, apps and sinks.
+"""Check how topics connect sources, apps, jobs and sinks.
 
 The rules: Each topic that the pipeline uses is listed under `topics`. Each topic that is read has a
 writer, or is external. Records never run in a circle. The inputs of a join have equal numbers of
@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator
 
 from moldau.config.file_problems import Problem, nearest, warning
-from moldau.pipeline.pipeline import App, Connector, Pipeline
+from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 
 
 def check_wiring(pipeline: Pipeline) -> list[Problem]:
@@ -26,10 +26,11 @@ def check_wiring(pipeline: Pipeline) -> list[Problem]:
     ]
 
 
-def _parts(pipeline: Pipeline) -> list[tuple[str, Connector | App]]:
-    found: list[tuple[str, Connector | App]] = []
+def _parts(pipeline: Pipeline) -> list[tuple[str, Connector | App | Job]]:
+    found: list[tuple[str, Connector | App | Job]] = []
     found += [(f"sources.{each.name}", each) for each in pipeline.sources]
     found += [(f"topologies.{each.name}", each) for each in pipeline.apps]
+    found += [(f"jobs.{each.name}", each) for each in pipeline.jobs]
     found += [(f"sinks.{each.name}", each) for each in pipeline.sinks]
     return found
 
@@ -106,10 +107,10 @@ def _unused(pipeline: Pipeline) -> Iterator[Problem]:
 
 
 def _circles(pipeline: Pipeline) -> Iterator[Problem]:
-    """Find apps and sinks that read their own results over topics. Report each circle once.
+    """Find apps, jobs and sinks that read their own results over topics. Report each circle once.
 
     Dead letters do not count: they may be processed again."""
-    parts: list[Connector | App] = [*pipeline.apps, *pipeline.sinks]
+    parts: list[Connector | App | Job] = [*pipeline.apps, *pipeline.jobs, *pipeline.sinks]
     lines = {part.name: part.line for part in parts}
     after = {}
     for part in parts:

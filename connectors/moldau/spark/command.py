@@ -62,6 +62,7 @@ class SparkCommand:
 
 def _run(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.real_files import RealFiles
+    from moldau.runtime.signals import LEASH
     from moldau.spark.reach import check_master, check_remote
     from moldau.spark.session import DEFAULTS, need_connect
 
@@ -86,8 +87,10 @@ def _run(arguments: Namespace, context: Context) -> int:
         variables[_SUBMIT_ARGS] = submit_args(
             variables.get(_SUBMIT_ARGS, ""), options, {**DEFAULTS, **settings}
         )
+    # A part of a pipeline ends with it.
+    runner = ("-m", "moldau.spark.leashed") if LEASH in context.environment else ()
     return _replace_process(
-        [sys.executable, arguments.job, *arguments.arguments], variables, context
+        [sys.executable, *runner, arguments.job, *arguments.arguments], variables, context
     )
 
 

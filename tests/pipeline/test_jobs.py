@@ -1,0 +1,264 @@
+"""Jobs of a pipeline: PySpark scripts that lint, plan, draw, run and status know."""
+
+from __future__ import annotations
+
+import json
+import signal
+from pathlib import Path
+
+import pytest
+
+from moldau.cli.plans import Action
+from moldau.pipeline.data_directory import FINISHED, PartState
+from moldau.pipeline.jobs import job_words
+from moldau.pipeline.picture import pipeline_svg
+from moldau.pipeline.plan import Facts, plan
+from moldau.pipeline.status import HEALTHY, Snapshot, status_rows
+from moldau.pipeline.text import pipeline_text
+from tests.pipeline.files import problem_lines, read
+from tests.pipeline.running import Folder, wait_until
+
+JOBS = """\
+pipeline: orders
+topics:
+  orders: {external: true}
+  large: {partitions: 2}
+jobs:
+  large-orders:
+    script: large.py
+    reads: [orders]
+    writes: [large]
+    group: large-orders
+    arguments: [--least, "100"]
+    config:
+      spark.master: local[2]
+      spark.packages: org.example:lib:1.0
+      spark.conf.sql.shuffle.partitions: "2"
+sinks:
+  write:
+    connector.class: FileStreamSink
+    topics: large
+    file: large.jsonl
+"""
+FILES = {"/srv/p/large.py": "print('here')\n"}
+
+
+def lint(text: str, **files: str) -> list[str]:
+    found = {f"/srv/p/{name.replace('_py', '.py')}": each for name, each in files.items()}
+    return problem_lines(text, files={**FILES, **found})
+
+
+def test_a_job_is_known_with_its_topics() -> None:
+    found = read(JOBS, files=FILES)
+    assert found.problems == ()
+    (job,) = found.pipeline.jobs
+    assert (job.script, job.reads, job.writes) == ("/srv/p/large.py", ("orders",), ("large",))
+    assert found.pipeline.writers_of("large") == ["large-orders"]
+    assert found.pipeline.readers_of("orders") == ["large-orders"]
+    assert found.pipeline.groups == ("large-orders", "connect-write")
+    assert job_words(job) == [
+        "spark", "run", "--master", "local[2]", "--name", "large-orders",
+        "--conf", "spark.sql.shuffle.partitions=2",
+        "--conf", "spark.jars.packages=org.example:lib:1.0",
+        "/srv/p/large.py", "--least", "100",
+    ]  # fmt: skip
+
+
+def test_a_job_on_a_spark_connect_server_has_its_address() -> None:
+    config = "{spark.deploy: remote, spark.remote: 'sc://spark:15002'}"
+    head, _, tail = JOBS.partition("    config:\n")
+    text = f"{head}    config: {config}\n{tail[tail.index('sinks:') :]}"
+    (job,) = read(text, files=FILES).pipeline.jobs
+    assert lint(text) == []
+    assert job_words(job)[:4] == ["spark", "run", "--remote", "sc://spark:15002"]
+    assert job.place == "large.py, on Spark sc://spark:15002"
+
+
+def test_plan_and_pictures_show_it() -> None:
+    pipeline = read(JOBS, files=FILES).pipeline
+    step = next(each for each in plan(pipeline, Facts()).steps if each.kind == "job")
+    assert (step.action, step.name) == (Action.START, "large-orders")
+    assert step.note == "large.py, on Spark local[2]"
+    assert pipeline_text(pipeline) == (
+        "pipeline orders\n"
+        "orders  topic, 1 partitions, external\n"
+        "  -> large-orders  job large.py, on Spark local[2]\n"
+        "    -> large  topic, 2 partitions\n"
+        "      -> write  sink FileStreamSink\n"
+    )
+    svg = pipeline_svg(pipeline)
+    assert 'class="job"' in svg
+    assert "job: large.py, on Spark local[2]" in svg
+
+
+def test_status_has_a_row_for_it() -> None:
+    pipeline = read(JOBS, files=FILES).pipeline
+    parts = {"job large-orders": PartState("job", state=FINISHED, restarts=1)}
+    now = Snapshot(0.0, parts)
+    row = next(each for each in status_rows(pipeline, now, now) if each.part == "large-orders")
+    assert (row.kind, row.state, row.restarts, row.lag) == ("job", "FINISHED", 1, None)
+    assert row.state in HEALTHY
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "expected"),
+    [
+        ("large.py", "none.py", "7: error: jobs.large-orders: /srv/p/none.py: No such file or"),
+        ("large.py", "bad.py", "7: error: jobs.large-orders: /srv/p/bad.py, line 1: invalid"),
+        ("reads:", "read:", "8: error: jobs.large-orders has no key read; did you mean reads?"),
+        ("reads: [orders]", "reads: [order]", "reads order, which is not under topics"),
+        ("spark.master:", "spark.mastr:", "has no key spark.mastr; did you mean spark.master?"),
+        (
+            "local[2]",
+            "${env:MASTER}",
+            "jobs.large-orders.config.spark.master cannot be a reference",
+        ),
+        ("local[2]", "loca[2]", "config.spark.master: 'loca[2]' is no Spark master"),
+        ("spark.master: local[2]", "spark.deploy: submit", "must be local or remote"),
+        (
+            "spark.master: local[2]",
+            "spark.deploy: remote",
+            "spark.deploy=remote needs spark.remote",
+        ),
+        ("spark.master: local[2]", "spark.remote: sc://a", "needs spark.deploy: remote"),
+        ("writes: [large]", "writes: [orders]", "records run in a circle"),
+        ("  large-orders:", "  write:", "jobs.write has that name already"),
+        ("    script: large.py\n", "", "jobs.large-orders.script is missing: add it"),
+    ],
+)
+def test_mistakes_are_found_with_their_lines(old: str, new: str, expected: str) -> None:
+    assert old in JOBS
+    lines = lint(JOBS.replace(old, new, 1), bad_py="1 +\n")
+    assert any(expected in each for each in lines), lines
+
+
+_COPY = """\
+import os
+import sys
+
+from moldau.client import TopicPartition
+from moldau.client.sync import Consumer, Producer
+
+servers, marker = os.environ["MOLDAU_BOOTSTRAP"], sys.argv[1]
+with Consumer(
+    bootstrap_servers=servers, group_id="upper", auto_offset_reset="earliest"
+) as consumer:
+    consumer.subscribe(["lines"])
+    with Producer(bootstrap_servers=servers) as producer:
+        try:
+            while True:
+                for part in consumer.poll(0.2):
+                    for each in part.records:
+                        producer.send("upper", each.value.upper())
+                producer.flush()
+                consumer.commit()
+        finally:
+            open(marker, "w").write("ended in order")
+"""
+_FOLDER = """\
+pipeline: words
+worker:
+  settings: {key.converter: StringConverter, value.converter: StringConverter}
+topics:
+  lines: {partitions: 2}
+  upper: {partitions: 2}
+sources:
+  read-lines: {connector.class: FileStreamSource, file: input.txt, topic: lines}
+jobs:
+  make-upper:
+    script: upper.py
+    reads: [lines]
+    writes: [upper]
+    group: upper
+    arguments: [ended.txt]
+    config: {spark.master: "local[1]"}
+  once:
+    script: once.py
+    reads: [lines]
+sinks:
+  write: {connector.class: FileStreamSink, topics: upper, file: out.txt}
+"""
+
+
+_SPARK = """\
+import os
+
+from pyspark.sql import SparkSession
+
+spark = SparkSession.builder.getOrCreate()
+lines = spark.readStream.format("moldau").options(
+    **{
+        "kafka.bootstrap.servers": os.environ["MOLDAU_BOOTSTRAP"],
+        "kafka.group.id": "upper",
+        "subscribe": "lines",
+        "startingOffsets": "earliest",
+    }
+)
+(
+    lines.load()
+    .selectExpr("upper(CAST(value AS STRING)) AS value")
+    .writeStream.format("moldau")
+    .option("kafka.bootstrap.servers", os.environ["MOLDAU_BOOTSTRAP"])
+    .option("topic", "upper")
+    .option("checkpointLocation", "checkpoint")
+    .start()
+    .awaitTermination()
+)
+"""
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_a_script_of_pyspark_reads_and_writes_topics(tmp_path: Path) -> None:
+    pytest.importorskip("pyspark")
+    folder = Folder(tmp_path / "words")
+    folder.path.mkdir()
+    for name, text in (
+        ("pipeline.yaml", _FOLDER),
+        ("upper.py", _SPARK),
+        ("once.py", "print('done')\n"),
+        ("input.txt", "to\nbe\n"),
+    ):
+        (folder.path / name).write_text(text)
+    out = folder.path / "out.txt"
+
+    def lag() -> int | None:
+        rows = json.loads(folder.moldau("pipeline", "status", "--json"))
+        found: int | None = next(each["lag"] for each in rows if each["part"] == "make-upper")
+        return found
+
+    with folder.running() as run:
+        wait_until(lambda: out.exists() and set(out.read_text().split()) >= {"TO", "BE"}, "output")
+        wait_until(lambda: lag() == 0, "the lag of the job's group")
+        run.stop()
+    assert not any("is killed" in each for each in run.said)
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_jobs_run_beside_the_other_parts(tmp_path: Path) -> None:
+    folder = Folder(tmp_path / "words")
+    folder.path.mkdir()
+    for name, text in (
+        ("pipeline.yaml", _FOLDER),
+        ("upper.py", _COPY),
+        ("once.py", "print('done')\n"),
+        ("input.txt", "to\nbe\n"),
+    ):
+        (folder.path / name).write_text(text)
+    out = folder.path / "out.txt"
+
+    with folder.running() as run:
+        wait_until(lambda: out.exists() and set(out.read_text().split()) >= {"TO", "BE"}, "output")
+        wait_until(lambda: folder.state()["parts"]["job once"]["state"] == FINISHED, "the end")
+        rows = {
+            each["part"]: each for each in json.loads(folder.moldau("pipeline", "status", "--json"))
+        }
+        assert (rows["make-upper"]["kind"], rows["make-upper"]["state"]) == ("job", "RUNNING")
+        assert rows["make-upper"]["lag"] is not None
+        assert (rows["once"]["state"], rows["once"]["lag"]) == (FINISHED, None)
+        run.stop(signal.SIGINT)
+
+    assert (folder.path / "ended.txt").read_text() == "ended in order"
+    assert "job        make-upper (upper.py, on Spark local[1])" in run.said
+    assert "job once has finished" in run.said
