@@ -84,16 +84,17 @@ class Cluster:
         creates_topics: bool = False,
         answer_bytes_max: int = 0,
         tokens: TokenSource | None = None,
+        on_update: Callable[[], None] | None = None,
     ) -> None:
         """`creates_topics`: whether a metadata request may create an unknown topic.
         `answer_bytes_max`: the most that a response may contain, if it is more than usual.
-        `tokens`: the source of OAuth tokens."""
+        `tokens`: the source of OAuth tokens. `on_update` is called after new metadata."""
         self.runtime = runtime
         self.settings = settings
         self.metadata = Metadata()
         self._closing = asyncio.Event()
         self._loop = asyncio.get_running_loop()
-        self.on_update: Callable[[], None] | None = None
+        self.on_update = on_update
         self.backoff = Backoff(settings[rows.retry_backoff_ms], settings[rows.retry_backoff_max_ms])
         self._connections = Connections(
             runtime,

@@ -135,7 +135,7 @@ def test_done_is_what_lies_before_what_is_at_hand() -> None:
 def test_what_was_not_decoded_yet_goes_by_the_next_polls_count_and_pauses() -> None:
     paused: set[TopicPartition] = set()
     out = Backlog()
-    out.is_paused = paused.__contains__
+    out.paused = paused
     out.hold([part(A, 0, 5), part(B, 7, 3)])
     assert sum(len(each.records) for each in out.begin_decoding(80)) == 8
     assert out.consumed() == {A: 0, B: 7}
@@ -205,7 +205,7 @@ def test_everything_once_however_it_is_taken(sizes: list[int], steps: list[int])
 def test_what_is_added_lies_before_what_comes_after_it_in_its_log() -> None:
     paused = {A, B}
     out = Backlog()
-    out.is_paused = paused.__contains__
+    out.paused = paused
     out.add([part(A, 100, 400), part(B, 100, 400)])
     paused.clear()
     found = out.take(500)
@@ -219,7 +219,7 @@ def test_what_is_added_lies_before_what_comes_after_it_in_its_log() -> None:
 def test_what_nobody_was_given_comes_first_again_also_before_what_was_paused_meanwhile() -> None:
     paused: set[TopicPartition] = set()
     out = Backlog()
-    out.is_paused = paused.__contains__
+    out.paused = paused
     out.add([part(A, 0, 5), part(B, 0, 5)])
     found = out.take(3)
     paused.add(A)
@@ -232,7 +232,7 @@ def test_what_nobody_was_given_comes_first_again_also_before_what_was_paused_mea
 def test_what_is_not_decoded_waits_for_what_is() -> None:
     paused = {A}
     out = Backlog()
-    out.is_paused = paused.__contains__
+    out.paused = paused
     out.add([part(A, 0, 2)])
     out.hold([part(A, 2, 2), part(B, 0, 1)])
     paused.clear()
@@ -246,7 +246,7 @@ class Reader:
         self.random = Random(seed)
         self.paused: set[TopicPartition] = set()
         self.out = Backlog()
-        self.out.is_paused = self.paused.__contains__
+        self.out.paused = self.paused
         self.next = dict.fromkeys((A, B), 0)
         self.given = defaultdict[TopicPartition, list[int]](list)
 

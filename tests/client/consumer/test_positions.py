@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 from random import Random
+from unittest.mock import patch
 
 import pytest
 
+from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.position import Position, PositionState
 from moldau.client.consumer.positions import Bounds, Positions
 from moldau.client.settings.offset_reset import Reset, parse_reset
@@ -31,7 +33,11 @@ def cluster(epoch: int = 5, leader: int = 1) -> Metadata:
 
 def positions(reset: str = "latest", memory: int = 10_000) -> Positions:
     made = Positions(
-        Bounds(1_000, memory, replica_s=30.0), parse_reset(reset), Backoff(100, 1000), Random(1)
+        Bounds(1_000, memory, replica_s=30.0),
+        parse_reset(reset),
+        Backoff(100, 1000),
+        Random(1),
+        Backlog(),
     )
     made.assignment.assign([T0])
     return made
@@ -325,8 +331,8 @@ def of_topic(topic_id: bytes, *, is_assigned_by_id: bool = False) -> tuple[Posit
 def named(made: Positions, metadata: Metadata, topic_id: bytes) -> set[TopicPartition]:
     """Metadata say that `t` is this one."""
     metadata.topics["t"] = Topic("t", topic_id, cluster().topics["t"].partitions)
-    made.assignment.consumed = lambda: {T0: 3}
-    return made.assignment.check_topics(metadata)
+    with patch.object(made.out, "consumed", lambda: {T0: 3}):
+        return made.assignment.check_topics(metadata)
 
 
 def begins_at(made: Positions) -> int:

@@ -13,7 +13,6 @@ from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.consumer import Consumer
 from moldau.client.consumer.iteration import RecordStream
 from moldau.client.consumer.membership import ConsumerGroup
-from moldau.client.consumer.polling import Polling
 from moldau.client.consumer.reading import Reading
 from moldau.client.group.classic_consumer import ClassicConsumer
 from moldau.client.group.consumer import ConsumerMember
@@ -119,7 +118,7 @@ def nothing_is_committed_as_time_passes() -> Mutation:
 
 def a_cancelled_task_was_done() -> Mutation:
     """With what it had at hand."""
-    return patch.object(Polling, "_is_finished", lambda _: True)
+    return patch.object(Reading, "_is_finished", lambda *_: True)
 
 
 # What is given.

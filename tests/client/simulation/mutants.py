@@ -205,8 +205,8 @@ def waits_for_what_nobody_ends() -> Mutation:
     """The session of a consumer that is closed waits for its task, and has not told it."""
 
     async def end(self: GroupSession, timeout_s: float) -> None:
-        if self._task is not None:
-            await asyncio.wait([self._task])
+        if self._driver.task is not None:
+            await asyncio.wait([self._driver.task])
 
     return patch.object(GroupSession, "end", end)
 

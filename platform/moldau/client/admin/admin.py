@@ -83,7 +83,7 @@ class Admin:
         async with self._world.opening(self._close) as is_new:
             if is_new:
                 self._given.tell("admin", self.settings)
-                self._cluster = Cluster(
+                self._cluster = self._world.cluster = Cluster(
                     self._world.enter(), self.settings, tokens=self._given.objects.get("oauth")
                 )
                 self._requests.cluster = self._cluster
@@ -91,14 +91,12 @@ class Admin:
 
     async def aclose(self) -> None:
         """Close the connections. May be called again."""
-        if "_cluster" in vars(self):
-            self._cluster.check_loop()
+        self._world.check_loop()
         self._world.is_closed = True
         await self._close()
 
     async def _close(self) -> None:
-        if "_cluster" in vars(self):
-            await self._cluster.aclose()
+        await self._world.disconnect()
         await self._world.aclose()
 
     # The cluster

@@ -121,6 +121,8 @@ class Lifecycle(OwnedRuntime):
         super().__init__(runtime)
         self.is_closed = False
         """Whether its user has begun to close it."""
+        self.cluster: Cluster | None = None
+        """What it is connected to, from `start` on."""
         self._kind = kind
         self._lost = lost
         self._is_open = False
@@ -137,6 +139,16 @@ class Lifecycle(OwnedRuntime):
         state = "closed" if self.is_closed else "started" if self._is_open else "not started"
         servers = ",".join(map(str, settings[bootstrap_servers]))
         return f"<{type(client).__name__} {servers} ({state})>"
+
+    def check_loop(self) -> None:
+        """RuntimeError in another event loop than the one that has started it, if one has."""
+        if self.cluster is not None:
+            self.cluster.check_loop()
+
+    async def disconnect(self) -> None:
+        """Close the connections, if there are any."""
+        if self.cluster is not None:
+            await self.cluster.aclose()
 
     @asynccontextmanager
     async def opening(self, close: Callable[[], Awaitable[None]]) -> AsyncIterator[bool]:

@@ -7,10 +7,11 @@ committed to the topic they were read from, even if another topic has its name b
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from itertools import count
 from typing import Final
 
+from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.position import Asked, Position, PositionState
 from moldau.client.consumer.topic_identity import Former, TopicIdentity
 from moldau.client.settings.offset_reset import Reset
@@ -24,14 +25,14 @@ NO_IDS: Final[Mapping[TopicPartition, Uuid]] = {}
 class Assignment:
     """The positions of all assigned partitions."""
 
-    def __init__(self, reset: Reset) -> None:
-        """Use `reset` for positions that are unknown or out of range."""
+    def __init__(self, reset: Reset, out: Backlog) -> None:
+        """Use `reset` for positions that are unknown or out of range. `out` has the taken records
+        that were not all returned."""
         self.reset = reset
+        self._out = out
         self._all: dict[TopicPartition, Position] = {}
         self._taken_away: dict[TopicPartition, Former] = {}
         """How far the user had read in partitions taken away: they may be assigned again."""
-        self.consumed: Callable[[], Mapping[TopicPartition, int]] = dict
-        """Returns how far the user has read where taken records were not all returned."""
         self._generations = count()
         self._first_state = PositionState.UNKNOWN
 
@@ -54,6 +55,7 @@ class Assignment:
         self._first_state = PositionState.COMMITTED if from_committed else PositionState.UNKNOWN
         before = self._all
         self._all = {where: before.get(where) or self._made(where, ids) for where in wanted}
+        self._out.paused.intersection_update(self._all)
         for where in before.keys() - self._all.keys():
             self.settle(before[where])
             former = before[where].as_former()
@@ -68,7 +70,7 @@ class Assignment:
     def settle(self, position: Position) -> None:
         """Check whether the user still has records of a former topic of this name."""
         if position.identity.former is not None:
-            position.identity.on_given(self.consumed().get(position.where, position.position))
+            position.identity.on_given(self._out.consumed().get(position.where, position.position))
 
     def begin(self) -> None:
         """Forget partitions taken away: the user has subscribed or assigned again."""
@@ -76,7 +78,7 @@ class Assignment:
 
     def check_topics(self, metadata: Metadata) -> set[TopicPartition]:
         """Apply new metadata. Return the partitions whose topic was replaced by a new one."""
-        consumed = self.consumed()
+        consumed = self._out.consumed()
         changed = set()
         for each in self:
             topic = metadata.topics.get(each.where.topic)
@@ -125,10 +127,13 @@ class Assignment:
         """Return the partition's position, or None if it is not assigned."""
         return self._all.get(where)
 
-    def is_paused(self, where: TopicPartition) -> bool:
-        """Whether the partition is assigned and paused."""
-        found = self.get(where)
-        return found is not None and found.is_paused
+    def pause(self, partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:
+        """Pause or resume these partitions: all, or none if one of them is not assigned."""
+        for each in [self.require(where) for where in partitions]:
+            each.is_paused = is_paused
+            (self._out.paused.add if is_paused else self._out.paused.discard)(each.where)
+        if is_paused:
+            self._out.pause(self._out.paused)
 
     def require(self, where: TopicPartition) -> Position:
         """Return the partition's position. Raise KafkaError if it is not assigned."""

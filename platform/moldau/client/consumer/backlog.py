@@ -18,7 +18,7 @@ guards everything that touches more than the record at hand.
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from operator import length_hint
 from typing import Final
@@ -95,7 +95,8 @@ class Backlog:
         """The parts that the last poll returned."""
         self._undecoded: deque[PartitionRecords] = deque()
         self._decoding: list[PartitionRecords] = []
-        self.is_paused: Callable[[TopicPartition], bool] = lambda _: False
+        self.paused = set[TopicPartition]()
+        """The partitions whose records may not be returned: kept by `Assignment`."""
         self.is_withheld = False
         """Whether nothing may be returned at present."""
         self.needs_poll = False
@@ -220,7 +221,7 @@ class Backlog:
         return None
 
     def _is_kept(self, part: PartitionRecords) -> bool:
-        return self.is_withheld or self.is_paused(TopicPartition(*part[:2]))
+        return self.is_withheld or part[:2] in self.paused
 
     def take(self, count_max: int, chosen: Chosen = None) -> list[PartitionRecords]:
         """Return up to `count_max` of the decoded records, as parts."""

@@ -21,7 +21,6 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
-from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Self, Unpack
 
 from moldau.client.base import arguments
@@ -36,7 +35,6 @@ from moldau.client.base.notices import tell as tell_notices
 from moldau.client.base.offsets import EARLIEST, LATEST, FoundOffset, partitions_of
 from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.decoding import Decoding
-from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.consumer.interceptors import Interceptors
 from moldau.client.consumer.iteration import PartStream, RecordStream
 from moldau.client.consumer.membership import ConsumerGroup, OffsetsGiven
@@ -133,6 +131,8 @@ class Consumer(Generic[K, V]):
         self._decoding: Decoding | None = None
         self._group: ConsumerGroup | None = None
         self._out = Backlog()
+        self._begun: Polling | None = None
+        """Its polls, from `start` on."""
         self._is_closing = False
         self._is_closed = False
         self._has_failed = False
@@ -170,27 +170,48 @@ class Consumer(Generic[K, V]):
         async with self._world.opening(self._close) as is_new:
             if is_new:
                 self._given.tell("consumer", self.settings)
-                self._begin()
+                runtime = self._world.enter()
                 named = self._given.of(interceptor_classes, self.settings)
                 self._interceptors = Interceptors([*named, *self._given_interceptors])
-                self._decoding = Decoding.of(
-                    self._given_deserializers, self.settings, self._cluster.runtime
-                )
-                self._pipeline.interceptors = self._interceptors
-                self._pipeline.decoding = self._decoding
+                self._decoding = Decoding.of(self._given_deserializers, self.settings, runtime)
+                self._begin(runtime)
                 await reach(self._cluster, "consumer")
 
-    def _begin(self) -> None:
-        runtime = self._world.enter()
+    def _begin(self, runtime: Runtime) -> None:
         settings = self.settings
         self._clock = runtime.clock
-        self._cluster = Cluster(
+        self._cluster = self._world.cluster = Cluster(
             runtime,
             settings,
             creates_topics=settings[own_rows.allow_auto_create_topics],
             answer_bytes_max=settings[own_rows.fetch_max_bytes],
             tokens=self._given.objects.get("oauth"),
+            on_update=self._metadata_came,
         )
+        self._cluster.awaits_topics = True
+        positions = self._positions(runtime)
+        self._reading = Reading(
+            self._cluster,
+            positions,
+            settings,
+            ConsumerMetrics(
+                runtime.clock,
+                settings[metrics_sample_window_ms] / 1000,
+                settings[metrics_num_samples],
+                positions.lags,
+                lambda: self._cluster.connections,
+                lambda: positions.missed,
+            ),
+            MissingTopics(may_be_made=settings[own_rows.allow_auto_create_topics]),
+            None if settings[group_rows.group_id] is None else self._member,
+        )
+        self._group = self._reading.group
+        self._pipeline = RecordPipeline(self._reading, self._interceptors, self._decoding)
+        self._polling = self._begun = Polling(self._cluster, self._reading, self._pipeline)
+        self._is_closing = self._is_closed = self._out.is_withheld = False
+
+    def _positions(self, runtime: Runtime) -> Positions:
+        settings = self.settings
         bounds = Bounds(
             max(1, settings[own_rows.max_partition_fetch_bytes]),
             settings[own_rows.buffer_memory],
@@ -198,33 +219,11 @@ class Consumer(Generic[K, V]):
             check_crcs=settings[own_rows.check_crcs],
         )
         reset = parse_reset(settings[own_rows.auto_offset_reset])
-        positions = Positions(bounds, reset, self._cluster.backoff, runtime.random)
-        self._out.is_paused = positions.assignment.is_paused
-        positions.assignment.consumed = self._out.consumed
-        fetcher = Fetcher(runtime, self._cluster, positions, settings)
-        window_s = settings[metrics_sample_window_ms] / 1000
-        metrics_of = partial(
-            ConsumerMetrics, runtime.clock, window_s, settings[metrics_num_samples]
-        )
-        missing = MissingTopics(may_be_made=settings[own_rows.allow_auto_create_topics])
-        reading = self._reading = Reading(
-            self._cluster, positions, self._out, fetcher, metrics_of, missing
-        )
-        metrics = reading.metrics
-        self._pipeline = RecordPipeline(positions, self._out, fetcher, metrics)
-        metrics.connections = lambda: self._cluster.connections
-        metrics.missed = lambda: positions.missed
-        fetcher.on_fetched = metrics.fetched
-        self._cluster.on_update = self._metadata_came
-        self._cluster.awaits_topics = True
-        if settings[group_rows.group_id] is not None:
-            assignors = self._given.of(group_rows.partition_assignment_strategy, settings)
-            self._group = ConsumerGroup(runtime, self._cluster, settings, reading, assignors)
-            self._group.on_committed = self._committed_now
-            fetcher.committed = self._group.look_up
-            fetcher.held_until = self._group.held_until
-        self._polling = Polling(self._cluster, reading, self._pipeline, self._group)
-        self._is_closing = self._is_closed = self._out.is_withheld = False
+        return Positions(bounds, reset, self._cluster.backoff, runtime.random, self._out)
+
+    def _member(self, reading: Reading) -> ConsumerGroup:
+        assignors = self._given.of(group_rows.partition_assignment_strategy, self.settings)
+        return ConsumerGroup(self._cluster, self.settings, assignors, self._committed_now, reading)
 
     def _committed_now(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
@@ -246,8 +245,7 @@ class Consumer(Generic[K, V]):
         """
         timeout_s = seconds(timeout_s, "timeout_s")
         leave_group = arguments.flag_or_none(leave_group, "leave_group")
-        if "_cluster" in vars(self):
-            self._cluster.check_loop()
+        self._world.check_loop()
         self._world.is_closed = True
         self._has_failed |= sys.exc_info()[0] is not None
         await self._close(timeout_s, leave_group=leave_group)
@@ -259,8 +257,8 @@ class Consumer(Generic[K, V]):
                 await self._end_goodbye(timeout_s)
             return
         self._is_closing = True
-        if "_polling" in vars(self):
-            self._polling.close()
+        if self._begun is not None:
+            self._begun.close()
         async with AsyncExitStack() as left:
             left.push_async_exit(self._end_after)
             if self._group is not None:
@@ -284,9 +282,9 @@ class Consumer(Generic[K, V]):
         """Close interceptors, connections, deserializers and the runtime, in this order. A
         deserializer's error does not keep the runtime open. May be run again."""
         self._interceptors.close(is_for_good=self._world.is_closed)
-        if "_polling" in vars(self):
+        if self._begun is not None:
             self._reading.fetcher.close()
-            await self._cluster.aclose()
+        await self._world.disconnect()
         try:
             if self._decoding is not None:
                 await self._decoding.aclose()
@@ -516,7 +514,7 @@ class Consumer(Generic[K, V]):
         that. With read_committed the end is where the first open transaction begins."""
         where = arguments.partition_of(partition)
         self._reading.assignment.require(where)
-        return self._reading.lags()[where].lag
+        return self._reading.positions.lags()[where].lag
 
     # Pausing
 

@@ -16,13 +16,13 @@ import math
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import ExitStack
 from functools import partial
-from typing import Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
-from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.notices import tell as tell_notices
 from moldau.client.base.offsets import ask_leader, ends_of_epochs, found_or_end
 from moldau.client.consumer.fetch_room import FetchRoom
 from moldau.client.consumer.fetch_session import FetchSession
+from moldau.client.consumer.metrics import ConsumerMetrics
 from moldau.client.consumer.position import Asked, Position, PositionState
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.requests import Told, fetch_request, settle_fetch
@@ -33,15 +33,12 @@ from moldau.link.cluster import Cluster
 from moldau.link.metadata import NO_LEADER, TopicPartition
 from moldau.protocol.declare import Response
 from moldau.protocol.messages.fetch import FetchResponse
-from moldau.runtime import Runtime
+
+if TYPE_CHECKING:
+    from moldau.client.consumer.membership import ConsumerGroup
 
 _SHORTEST_WAIT_S: Final = 0.001
 
-Committed = Callable[
-    [list[TopicPartition]],
-    Awaitable[Mapping[TopicPartition, "OffsetAndMetadata | KafkaError | None"]],
-]
-"""Requests committed offsets once: for each partition the offset, None, or its error."""
 Find = Callable[[list[Asked]], Awaitable[None]]
 
 
@@ -49,18 +46,21 @@ class Fetcher:
     """Keeps the buffers of the positions filled."""
 
     def __init__(
-        self, runtime: Runtime, cluster: Cluster, positions: Positions, settings: Settings
+        self,
+        cluster: Cluster,
+        positions: Positions,
+        settings: Settings,
+        metrics: ConsumerMetrics,
+        group: ConsumerGroup | None,
     ) -> None:
+        """Committed offsets come from the `group`, if there is one."""
         self.news = asyncio.Event()
         """Set when a poll may have something to return."""
-        self.committed: Committed | None = None
-        """Requests the group's committed offsets; None without a group."""
-        self.held_until: Callable[[TopicPartition], float] = lambda _: 0.0
-        """Returns until when (by the clock) not to look up a partition's committed offset, unless
-        `may_look_up` is called before; infinity if only that call ends the wait."""
         self.is_committed_only = settings[rows.isolation_level] == "read_committed"
-        self._runtime = runtime
-        self._clock = runtime.clock
+        self._runtime = cluster.runtime
+        self._clock = cluster.runtime.clock
+        self._metrics = metrics
+        self._group = group
         self._cluster = cluster
         self._positions = positions
         self._settings = settings
@@ -81,8 +81,6 @@ class Fetcher:
             settings[rows.fetch_max_bytes],
             settings[rows.max_partition_fetch_bytes],
         )
-        self.on_fetched: Callable[[int, float, int], None] | None = None
-        """Called for each response: its bytes, how long it took (s) and was throttled (ms)."""
 
     def close(self) -> None:
         """Stop fetching."""
@@ -265,8 +263,7 @@ class Fetcher:
                 self._had_nothing.discard(node_id)
             else:
                 self._had_nothing.add(node_id)
-            if self.on_fetched is not None:
-                self.on_fetched(sum(sizes), now - asked_at, response.throttle_time_ms)
+            self._metrics.fetched(sum(sizes), now - asked_at, response.throttle_time_ms)
         self.news.set()
         if self._is_awaited or isinstance(answer, KafkaError):
             self.is_overdue = True  # a waiting poll gets its records first
@@ -277,14 +274,15 @@ class Fetcher:
     # Looking things up
 
     def _look_things_up(self, now: float) -> None:
-        if self.committed is not None:
+        if self._group is not None:
             # Not of an unknown topic: its id must be known before its committed offset is looked
             # up. 1. The topic is deleted. 2. Its committed offset is still found. 3. Another topic
             # has the name now, and would be read and committed from that offset.
             led = self._led(self._positions.waiting(PositionState.COMMITTED, now)).values()
             known = [each for chosen in led for each in chosen]
-            ready = self._without_held(known, now)
-            self._look((PositionState.COMMITTED, NO_LEADER), ready, self._look_committed_up)
+            ready = self._without_held(self._group, known, now)
+            find = partial(self._look_committed_up, self._group)
+            self._look((PositionState.COMMITTED, NO_LEADER), ready, find)
         wanted = self._positions.to_look_up(now, self._clock.wall_ms())
         unknown = [self._positions.assignment.require(where) for where in wanted]
         self._look_at_leaders(
@@ -299,10 +297,12 @@ class Fetcher:
             PositionState.VALIDATING, waiting, lambda leader: partial(self._validate, leader)
         )
 
-    def _without_held(self, waiting: list[Position], now: float) -> list[Position]:
+    def _without_held(
+        self, group: ConsumerGroup, waiting: list[Position], now: float
+    ) -> list[Position]:
         """Return the positions whose committed offset is not about to change."""
         held = {
-            each.where: until for each in waiting if (until := self.held_until(each.where)) > now
+            each.where: until for each in waiting if (until := group.held_until(each.where)) > now
         }
         self._released_at = min(held.values(), default=None)
         return [each for each in waiting if each.where not in held]
@@ -342,9 +342,8 @@ class Fetcher:
         name = f"look positions up: {what[0].value}"
         self._looking[what] = self._runtime.spawn(look(), name=name)
 
-    async def _look_committed_up(self, asked: list[Asked]) -> None:
-        assert self.committed is not None
-        found = await self.committed([each.where for each in asked])
+    async def _look_committed_up(self, group: ConsumerGroup, asked: list[Asked]) -> None:
+        found = await group.look_up([each.where for each in asked])
         for each in asked:
             committed = found[each.where]
             if isinstance(committed, KafkaError):

@@ -90,12 +90,15 @@ class ConsumerGroup:
 
     def __init__(
         self,
-        runtime: Runtime,
         cluster: Cluster,
         settings: Settings,
-        reader: Reading,
         assignors: Sequence[AssignorGiven],
+        on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata], float], None],
+        reader: Reading,
     ) -> None:
+        """`on_committed` is called with the offsets of a stored commit, and the seconds that it
+        took."""
+        runtime = cluster.runtime
         self._runtime = runtime
         self._clock = runtime.clock
         self._settings = settings
@@ -126,8 +129,7 @@ class ConsumerGroup:
         self._auto = AutoCommit(settings[rows.auto_commit_interval_ms] / 1000)
         self._order = asyncio.Lock()
         """The lock by which commits are stored one after another, in the order of their start."""
-        self.on_committed: Callable[[Mapping[TopicPartition, OffsetAndMetadata], float], None]
-        """Called with the offsets of a stored commit, and the seconds that it took."""
+        self._on_committed = on_committed
         self._under_way: dict[asyncio.Task[None], tuple[KeysView[TopicPartition], float]] = {}
         """The pending commits: their partitions, and until when look-ups of these wait for them."""
         self._request_s = settings[link_rows.request_timeout_ms] / 1000
@@ -285,7 +287,7 @@ class ConsumerGroup:
         response: going on earlier would have them rejected.
         """
         gone = set(change.partitions)
-        consumed = self.reader.let_go() if self.commits_by_itself else {}
+        consumed = self.reader.let_go(asyncio.current_task()) if self.commits_by_itself else {}
         going = {where: each for where, each in consumed.items() if where in gone}
         offsets = self._without_the_gone(going)
         if not offsets:
@@ -433,7 +435,7 @@ class ConsumerGroup:
             began, offsets = self._clock.monotonic(), dict(left)
             storing = self._offsets.commit(left, ids, is_given_up, timeout_s=timeout_s)
             await self._told_of(storing, offsets)
-            self.on_committed(offsets, self._clock.monotonic() - began)
+            self._on_committed(offsets, self._clock.monotonic() - began)
 
     def _given_up(self, partitions: Iterable[TopicPartition]) -> Callable[[TopicPartition], bool]:
         """Return a predicate: whether a partition was given up since now, even if it is back."""
@@ -454,7 +456,7 @@ class ConsumerGroup:
     def commit_soon_by_itself(self, partitions: Collection[TopicPartition]) -> None:
         """Auto-commit the returned records of these partitions."""
         if self.commits_by_itself:
-            consumed = self.reader.let_go()
+            consumed = self.reader.let_go(asyncio.current_task())
             self._commit_done({where: consumed[where] for where in consumed if where in partitions})
 
     def _commit_later(self, now: float) -> None:
@@ -594,7 +596,7 @@ class ConsumerGroup:
             await asyncio.wait(list(self._under_way), timeout=left_s)
 
     async def _commit_at_last(self, timeout_s: float) -> None:
-        offsets = self._without_the_gone(self.reader.let_go())
+        offsets = self._without_the_gone(self.reader.let_go(asyncio.current_task()))
         if offsets:
             await self._commit_by_itself(offsets, timeout_s)
 

@@ -35,8 +35,17 @@ class Lag(NamedTuple):
 class ConsumerMetrics:
     """All metrics of one consumer."""
 
-    def __init__(self, clock: Clock, window_s: float, samples_max: int, lags: Lags) -> None:
-        """Read the lags of the assigned partitions with `lags`."""
+    def __init__(
+        self,
+        clock: Clock,
+        window_s: float,
+        samples_max: int,
+        lags: Lags,
+        connections: Callable[[], int] = int,
+        missed: Callable[[], int] = int,
+    ) -> None:
+        """`lags` returns those of the assigned partitions, `connections` how many there are, and
+        `missed` how many records were deleted before they were read."""
         self._clock = clock
         self._window = (clock, window_s, samples_max)
         self._lags = lags
@@ -50,8 +59,8 @@ class ConsumerMetrics:
         self._poll_began: float | None = None
         self._poll_ended: float | None = None
         self._rebalanced_at: float | None = None
-        self.connections: Callable[[], int] = int
-        self.missed: Callable[[], int] = int
+        self._connections = connections
+        self._missed = missed
         self.registry = Registry()
         self._declare()
 
@@ -128,7 +137,7 @@ class ConsumerMetrics:
             **_average_and_max("time-between-poll", self._polls, 0),
             "poll-idle-ratio-avg": average([self._polls], 1),
             "last-poll-seconds-ago": self._ago(self._poll_began),
-            "connection-count": self.connections(),
+            "connection-count": self._connections(),
         }
 
     def _fetching(self, lags: Mapping[TopicPartition, Lag]) -> dict[str, float]:
@@ -141,7 +150,7 @@ class ConsumerMetrics:
             **_average_and_max("fetch-size", fetches, 0),
             **_average_and_max("fetch-latency", fetches, 1),
             **_average_and_max("fetch-throttle-time", fetches, 2),
-            "records-missed-total": self.missed(),
+            "records-missed-total": self._missed(),
             "records-lag-max": max((n for n, _ in lags.values() if n is not None), default=_NAN),
             "records-lead-min": min((n for _, n in lags.values() if n is not None), default=_NAN),
         }

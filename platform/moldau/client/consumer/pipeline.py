@@ -11,12 +11,9 @@ from collections.abc import Iterable, Sequence
 
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.base.part import Part
-from moldau.client.consumer.backlog import Backlog
 from moldau.client.consumer.decoding import Decoding, Undecoded
-from moldau.client.consumer.fetcher import Fetcher
 from moldau.client.consumer.interceptors import Interceptors
-from moldau.client.consumer.metrics import ConsumerMetrics
-from moldau.client.consumer.positions import Positions
+from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.records import PartitionRecords
 from moldau.link.metadata import TopicPartition
 
@@ -25,14 +22,14 @@ class RecordPipeline:
     """Takes records from the positions, and counts them in the metrics."""
 
     def __init__(
-        self, positions: Positions, out: Backlog, fetcher: Fetcher, metrics: ConsumerMetrics
+        self, reading: Reading, interceptors: Interceptors, decoding: Decoding | None
     ) -> None:
-        self.interceptors = Interceptors()
-        self.decoding: Decoding | None = None
-        self._positions = positions
-        self._out = out
-        self._fetcher = fetcher
-        self._metrics = metrics
+        self._interceptors = interceptors
+        self._decoding = decoding
+        self._positions = reading.positions
+        self._out = reading.out
+        self._fetcher = reading.fetcher
+        self._metrics = reading.metrics
         self._undecoded: list[Undecoded] = []
 
     async def records(self, count_max: int) -> list[PartitionRecords]:
@@ -41,10 +38,10 @@ class RecordPipeline:
             left = self._out.take(count_max, self._positions.chosen)
             if left:
                 return left
-            if self.decoding is None:
+            if self._decoding is None:
                 parts = self._positions.take(count_max)
             else:
-                parts = await self._decoded(self.decoding, count_max)
+                parts = await self._decoded(self._decoding, count_max)
             self._count([(each.topic, len(each.records)) for each in parts])
             if not parts:
                 return parts
@@ -79,7 +76,7 @@ class RecordPipeline:
         """Return what the interceptors return. An interrupt (Ctrl-C) loses no records."""
         seen: list[PartitionRecords] | None = None
         try:
-            seen = self.interceptors.consumed(parts)
+            seen = self._interceptors.consumed(parts)
         finally:
             if seen is None:
                 self._out.take_back(parts)

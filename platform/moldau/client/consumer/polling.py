@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.base.part import Part
 from moldau.client.consumer.backlog import Chosen
-from moldau.client.consumer.membership import ConsumerGroup
 from moldau.client.consumer.pipeline import RecordPipeline
 from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.records import PartitionRecords
@@ -43,7 +42,6 @@ class Polling:
         cluster: Cluster,
         reading: Reading,
         pipeline: RecordPipeline,
-        group: ConsumerGroup | None,
     ) -> None:
         self.is_closing = False
         self.out = reading.out
@@ -53,14 +51,11 @@ class Polling:
         self._fetcher = reading.fetcher
         self._metrics = reading.metrics
         self._pipeline = pipeline
-        self._group = group
+        self._group = reading.group
         self._turned_at = _LONG_AGO
         """When other tasks last ran, as far as is known here."""
         self._poller: asyncio.Task[object] | None = None
         """The task that waits for records."""
-        self._asked: asyncio.Task[object] | None = None
-        """The task that last asked for records."""
-        reading.is_finished = self._is_finished
 
     def close(self) -> None:
         """Let no poll return anything any more, even one that waits for a deserializer."""
@@ -129,16 +124,7 @@ class Polling:
         poller = self._poller
         if poller is not None and poller is not task:
             _refuse_two(poller)
-        self._asked = task
-
-    def _is_finished(self) -> bool:
-        """Whether what is at hand is processed: its task is the current one, which gives partitions
-        up itself, or has ended without cancellation or error."""
-        asked = self._asked
-        if asked is None or asked is asyncio.current_task():
-            return True
-        # Not `exception()`: that would keep the loop from logging an error never retrieved.
-        return asked.done() and not asked.cancelled() and asked._exception is None
+        self._reading.asked_by = task
 
     async def give_way_if_due(self) -> bool:
         """Let other tasks run between two records, if that is due. Return whether it was."""

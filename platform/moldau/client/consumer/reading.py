@@ -8,20 +8,20 @@ fetched records nor commits behind.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.offsets import FoundOffset, found_or_end, list_offsets
 from moldau.client.base.user_code import LOG
 from moldau.client.consumer.assignment import NO_IDS
-from moldau.client.consumer.backlog import Backlog
-from moldau.client.consumer.metrics import ConsumerMetrics, Lag
-from moldau.client.consumer.position import Position
+from moldau.client.consumer.fetcher import Fetcher
+from moldau.client.consumer.metrics import ConsumerMetrics
 from moldau.client.consumer.positions import Positions
 from moldau.client.consumer.transactional import TransactionalReading
 from moldau.client.group.member import Change
 from moldau.client.group.missing import MissingTopics, unheard_of
 from moldau.client.group.subscription import Interest
+from moldau.config import Settings
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -29,7 +29,8 @@ from moldau.link.cluster import Cluster
 from moldau.link.metadata import TopicPartition
 
 if TYPE_CHECKING:
-    from moldau.client.consumer.fetcher import Fetcher
+    import asyncio
+
     from moldau.client.consumer.membership import ConsumerGroup
 
 _NEVER: Final = (ErrorCode.INVALID_TOPIC_EXCEPTION, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
@@ -42,21 +43,25 @@ class Reading:
         self,
         cluster: Cluster,
         positions: Positions,
-        out: Backlog,
-        fetcher: Fetcher,
-        metrics: Callable[[Callable[[], dict[TopicPartition, Lag]]], ConsumerMetrics],
+        settings: Settings,
+        metrics: ConsumerMetrics,
         missing: MissingTopics,
+        group_of: Callable[[Reading], ConsumerGroup] | None,
     ) -> None:
+        """`group_of` makes the consumer's part in its group, if it has one."""
         self.positions = positions
         self.assignment = positions.assignment
-        self.out = out
-        self.fetcher = fetcher
-        self.metrics = metrics(self.lags)
+        self.out = positions.out
+        self.metrics = metrics
+        self.group = None if group_of is None else group_of(self)
+        self.fetcher = Fetcher(cluster, positions, settings, metrics, self.group)
         self.interest = Interest()
         self.refusal: KafkaError | None = None
         """Why a subscribed topic can never be read; the next poll raises it."""
-        self.is_finished: Callable[[], bool] = lambda: True
-        """Whether the user has processed the records at hand."""
+        self.asked_by: asyncio.Task[object] | None = None
+        """The task that last asked for records."""
+        self._failed: asyncio.Task[object] | None = None
+        """The task whose failure was logged."""
         self.transactional: TransactionalReading | None = None
         """If set, a producer commits what is read, in its transactions."""
         self._cluster = cluster
@@ -187,26 +192,9 @@ class Reading:
             self._cluster, wanted, is_committed=self.fetcher.is_committed_only
         )
 
-    def lags(self) -> dict[TopicPartition, Lag]:
-        """Return each partition's distance to the end of its log, and from its beginning."""
-        begun = self.out.consumed()
-        found = {}
-        for each in self.assignment:
-            given = begun.get(each.where, each.position)
-            lag = lead = None
-            if each.readable_end >= 0 and each.position >= 0:
-                lag = max(0, each.readable_end - given)
-                lead = max(0, given - each.log_start_offset)
-            found[each.where] = Lag(lag, lead)
-        return found
-
     def pause(self, partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:
-        chosen: list[Position] = [self.assignment.require(where) for where in partitions]
-        for each in chosen:
-            each.is_paused = is_paused
-        if is_paused:
-            self.out.pause([each.where for each in chosen])
-        else:
+        self.assignment.pause(partitions, is_paused=is_paused)
+        if not is_paused:
             self.wake()
             self.fetcher.soon()
 
@@ -229,9 +217,28 @@ class Reading:
             if each.offset >= max(self._begun.get(where, -1), self._stored.get(where, -1))
         }
 
-    def let_go(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Return what auto commit stores when partitions are given up."""
-        return self.consumed() if self.is_finished() else self.done()
+    def let_go(self, by: asyncio.Task[Any] | None) -> dict[TopicPartition, OffsetAndMetadata]:
+        """Return what auto commit stores when this task gives partitions up."""
+        return self.consumed() if self._is_finished(by) else self.done()
+
+    def _is_finished(self, by: asyncio.Task[Any] | None) -> bool:
+        """Whether what is at hand is processed: its task gives the partitions up itself, or has
+        ended without cancellation or error. An error is logged, as asking for it keeps the event
+        loop from doing that."""
+        asked = self.asked_by
+        if asked is None or asked is by:
+            return True
+        if not asked.done() or asked.cancelled():
+            return False
+        error = asked.exception()
+        if error is not None and self._failed is not asked:
+            self._failed = asked
+            LOG.warning(
+                "consumer: the task that has read has failed, so what it read last is not "
+                "committed: %r",
+                error,
+            )
+        return error is None
 
     def _ahead_of(
         self, left: Mapping[TopicPartition, int]

@@ -100,13 +100,15 @@ class GroupMember:
         self._waiters = set[asyncio.Future[None]]()
         self._calling: asyncio.Task[object] | None = None
         self._is_closing = False
+        self._begun: GroupSession | None = None
+        """Its session, from `start` on."""
         self._logged: BaseException | None = None
         """The error that was logged."""
 
     def __repr__(self) -> str:
         client = self._world.shown(self, self.settings).removesuffix(">")
         place = "not in it"
-        if "_core" in vars(self) and self._core.identity != NOBODY:
+        if self._begun is not None and self._core.identity != NOBODY:
             place = f"generation {self.generation}" + (", leader" if self.is_leader else "")
         return f"{client} group {self.group_id} ({self.protocol_type}): {place}>"
 
@@ -131,13 +133,16 @@ class GroupMember:
     def _begin(self) -> None:
         runtime = self._world.enter()
         self._is_closing = False
-        self._cluster = Cluster(runtime, self.settings, tokens=self._given.objects.get("oauth"))
+        self._cluster = self._world.cluster = Cluster(
+            runtime, self.settings, tokens=self._given.objects.get("oauth")
+        )
         self._coordinator = Coordinator(self._cluster, self.group_id)
         self._core = OpaqueMember(self._terms(), self.protocol_type, runtime.random)
-        self._session = GroupSession(runtime, self._coordinator, self._core, self._step)
         self._offsets = GroupOffsets(
             self._cluster, self._coordinator, self._identity, self._commit_refused, _never
         )
+        self._session = GroupSession(runtime, self._coordinator, self._core, self._step)
+        self._begun = self._session
 
     def _terms(self) -> MemberSettings:
         settings = self.settings
@@ -320,8 +325,7 @@ class GroupMember:
         leave_group = flag_or_none(leave_group, "leave_group")
         if self._calling is not None and asyncio.current_task() is self._calling:
             raise RuntimeError("a method of Protocols cannot close its member: do it elsewhere")
-        if "_cluster" in vars(self):
-            self._cluster.check_loop()
+        self._world.check_loop()
         self._world.is_closed = True
         await self._close(timeout_s, leave_group=leave_group)
 
@@ -329,12 +333,12 @@ class GroupMember:
         self._is_closing = True
         self._wake_waiters()
         try:
-            if "_session" in vars(self) and self._session.is_alive:
+            if self._begun is not None and self._begun.is_alive:
                 await self._leave(timeout_s, leave_group)
         finally:
-            if "_cluster" in vars(self):
+            if self._begun is not None:
                 await self._coordinator.aclose()
-                await self._cluster.aclose()
+            await self._world.disconnect()
             await self._world.aclose()
 
     async def _leave(self, timeout_s: float, leave_group: bool | None) -> None:

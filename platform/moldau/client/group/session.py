@@ -8,10 +8,9 @@ code.
 
 from __future__ import annotations
 
-import asyncio
 import math
 from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from dataclasses import replace
 from typing import Final, Protocol
 
 from moldau.client.base.coordinator import MEMBERSHIP, Coordinator
@@ -22,7 +21,7 @@ from moldau.protocol.declare import Response
 from moldau.protocol.messages.join_group import JoinGroupRequest
 from moldau.protocol.messages.sync_group import SyncGroupRequest
 from moldau.runtime import Runtime
-from moldau.runtime.timeouts import timeout
+from moldau.runtime.driver import Driver
 
 _LONG_S: Final = 10.0
 """The coordinator's silence is logged after this long."""
@@ -48,7 +47,7 @@ class MemberCore(Protocol):
 
 
 class GroupSession:
-    """The task that keeps a member alive."""
+    """The task that keeps a member alive, and the requests that it sends."""
 
     def __init__(
         self,
@@ -61,15 +60,18 @@ class GroupSession:
     ) -> None:
         """`step` returns what the core wants now. `learn` gives it the metadata of the topics that
         it requires. `answered` is called after each response."""
-        self._runtime = runtime
         self._clock = runtime.clock
         self._coordinator = coordinator
         self._core = core
         self._step = step
         self._learn = learn
         self._answered = answered
-        self._has_happened = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._driver = Driver(
+            runtime, f"member of {core.terms.group_id}", self._ready, self._act, self._is_over
+        )
+        self.begin = self._driver.begin
+        self.begin_or_raise = self._driver.begin_or_raise
+        self.poke = self._driver.poke
         self._asking: Ask | None = None
         self._is_ending = False
         self._unreached_since: float | None = None
@@ -77,57 +79,32 @@ class GroupSession:
     @property
     def is_alive(self) -> bool:
         """Whether the task is running."""
-        return self._task is not None and not self._task.done()
-
-    def begin(self) -> asyncio.Task[None]:
-        """Start the task."""
-        name = f"member of {self._core.terms.group_id}"
-        self._task = self._runtime.spawn(self._live(), name=name, reported=False)
-        return self._task
-
-    def begin_or_raise(self) -> None:
-        """Start the task if it is not running. If it has ended with an exception, say of an
-        assignor, raise that once; the next call starts it again."""
-        if self._task is None:
-            self.begin()
-        elif self._task.done():
-            ended, self._task = self._task, None
-            ended.result()
+        return self._driver.is_alive
 
     def live_on(self) -> None:
         """Start the task again to finish what is left, whatever has ended it: else the coordinator,
         and tasks that commit, would wait for it."""
-        if self._task is not None and self._task.done():
-            if not self._task.cancelled():
-                self._task.exception()
-            self._task = None
-        if self._task is None and not (self._core.is_out or self._is_ending):
-            self.begin()
+        if not (self._core.is_out or self._is_ending):
+            self._driver.go_on()
 
-    def poke(self) -> None:
-        """Wake the task: something has happened that the member may act upon."""
-        self._has_happened.set()
+    def _ready(self, now: float) -> Ready:
+        """Return what the core wants. Check often enough whether the user continues."""
+        ready = self._step(now)
+        look = now + self._core.terms.poll_interval_s / _LOOKS
+        return ready if ready.wake is None or ready.wake <= look else replace(ready, wake=look)
 
-    async def _live(self) -> None:
-        while not (self._is_ending and self._core.is_out):
-            self._has_happened.clear()
-            ready = self._step(self._clock.monotonic())
-            if ready.ask is not None:
-                await self._ask(ready.ask)
-            elif ready.topics is not None or ready.ids is not None:
-                assert self._learn is not None
-                await self._learn(ready)
-            else:
-                await self._wait(ready.wake)
+    async def _act(self, ready: Ready) -> bool:
+        if ready.ask is not None:
+            await self._ask(ready.ask)
+        elif ready.topics is not None or ready.ids is not None:
+            assert self._learn is not None
+            await self._learn(ready)
+        else:
+            return False
+        return True
 
-    async def _wait(self, wake: float | None) -> None:
-        delay = None
-        if wake is not None:
-            look_s = self._core.terms.poll_interval_s / _LOOKS
-            delay = min(look_s, max(0.0, wake - self._clock.monotonic()))
-        with suppress(TimeoutError):
-            async with timeout(delay):
-                await self._has_happened.wait()
+    def _is_over(self, ready: Ready) -> bool:
+        return self._is_ending and self._core.is_out
 
     async def _ask(self, ask: Ask) -> None:
         self._asking = ask
@@ -164,14 +141,7 @@ class GroupSession:
         self._is_ending = True
         if self._asking is not None and isinstance(self._asking.request, _PARKED):
             self._coordinator.hang_up(MEMBERSHIP)
-        self.poke()
-        if self._task is None:
-            return
-        try:
-            await asyncio.wait([self._task], timeout=timeout_s)
-        finally:
-            self._task.cancel()
-            await asyncio.wait([self._task])
+        await self._driver.end(timeout_s)
 
 
 def _maybe_later(error: KafkaError) -> KafkaError:

@@ -136,6 +136,8 @@ class Producer(Generic[K, V]):
         self._pipeline = Pipeline()
         self._partitioner: RecordPartitioner | None = None
         self._serdes: list[tuple[object, object]] = []
+        self._begun: Sender | None = None
+        """Its sender, from `start` on."""
         self._is_given_up = False
         self._transactions: Transactions | None = None
 
@@ -186,7 +188,7 @@ class Producer(Generic[K, V]):
             settings[common_rows.metrics_sample_window_ms] / 1000,
             settings[common_rows.metrics_num_samples],
         )
-        self._cluster = Cluster(
+        self._cluster = self._world.cluster = Cluster(
             runtime, settings, creates_topics=True, tokens=self._given.objects.get("oauth")
         )
         self._accumulator = self._accumulator_type(
@@ -198,6 +200,7 @@ class Producer(Generic[K, V]):
         self._sender = self._sender_type(
             runtime, self._cluster, self._accumulator, self._metrics, settings
         )
+        self._begun = self._sender
         self._topics = OutgoingTopics(
             settings, runtime, self._cluster, self._accumulator, self._sender, self._metrics
         )
@@ -607,17 +610,17 @@ class Producer(Generic[K, V]):
         call closes what is still open, and raises the KafkaError of the failed records.
         """
         timeout_s, abort = seconds_at_most(timeout_s, "timeout_s"), flag(abort, "abort")
-        if "_cluster" in vars(self):
-            self._cluster.check_loop()
+        self._world.check_loop()
         self._world.is_closed = True
         await self._close(timeout_s, abort=abort)
 
     async def _close(self, timeout_s: float | None = None, *, abort: bool = False) -> None:
         """Close as `aclose` does. After a failed start the producer can be started again."""
-        if "_sender" not in vars(self):
+        sender = self._begun
+        if sender is None:
             return
         is_given_up = self._is_given_up = self._is_given_up or abort
-        sender, cut_off_by = self._sender, None
+        cut_off_by = None
         try:
             if not sender.is_closed:
                 if self._transactions is not None and not abort and not sender.is_closing:

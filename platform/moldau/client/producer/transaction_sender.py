@@ -14,7 +14,7 @@ from typing import Final
 from moldau.client.base.coordinator import TRANSACTION, Coordinator
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.batch import Batch
-from moldau.client.producer.transaction import V2_END_TXN, TransactionRequest
+from moldau.client.producer.transaction import V2_END_TXN, TransactionReady, TransactionRequest
 from moldau.client.producer.transaction_errors import RetriableTransactionError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.cluster import Cluster
@@ -25,6 +25,7 @@ from moldau.protocol.messages.end_txn import EndTxnRequest
 from moldau.protocol.messages.init_producer_id import InitProducerIdRequest
 from moldau.protocol.messages.txn_offset_commit import TxnOffsetCommitRequest
 from moldau.runtime import Runtime
+from moldau.runtime.driver import Driver
 from moldau.runtime.timeouts import timeout
 
 LANE: Final = "transaction"
@@ -50,7 +51,6 @@ class TransactionSender:
         send."""
         assert accumulator.transaction is not None
         self.states = accumulator.transaction
-        self._runtime = runtime
         self._clock = runtime.clock
         self.cluster = cluster
         self._accumulator = accumulator
@@ -62,8 +62,9 @@ class TransactionSender:
             cluster, self.states.transactional_id, LANE, key_type=TRANSACTION
         )
         self._groups: dict[str, Coordinator] = {}
-        self._task: asyncio.Task[None] | None = None
-        self._poked = asyncio.Event()
+        self._driver = Driver(
+            runtime, "transaction", self._ready, self._act, self._is_over, reported=True
+        )
         self._waiting: list[asyncio.Future[None]] = []
         self._idle: asyncio.Future[None] | None = None
         self._is_closed = False
@@ -111,9 +112,9 @@ class TransactionSender:
 
     def poke(self) -> None:
         """Send what is to be sent now."""
-        self._poked.set()
-        if self._task is None and not self._is_closed and self.states.has_next:
-            self._task = self._runtime.spawn(self._run(), name="transaction")
+        self._driver.poke()
+        if not (self._driver.is_alive or self._is_closed) and self.states.has_next:
+            self._driver.begin()
 
     def _tell(self) -> None:
         """Let all calls look at the state again."""
@@ -144,27 +145,16 @@ class TransactionSender:
                 **facts,
             ) from None
 
-    async def _run(self) -> None:
-        try:
-            while not self._is_closed:
-                self._poked.clear()
-                now = self._clock.monotonic()
-                ready = self.states.ready(now)
-                if ready.ask is not None:
-                    await self._carry_out(ready.ask)
-                elif ready.wake is not None:
-                    await self._pause(ready.wake - now)
-                else:
-                    return
-        finally:
-            self._task = None
+    def _ready(self, now: float) -> TransactionReady:
+        return TransactionReady() if self._is_closed else self.states.ready(now)
 
-    async def _pause(self, seconds: float) -> None:
-        try:
-            async with timeout(seconds):
-                await self._poked.wait()
-        except TimeoutError:
-            pass
+    async def _act(self, ready: TransactionReady) -> bool:
+        if ready.ask is not None:
+            await self._carry_out(ready.ask)
+        return ready.ask is not None
+
+    def _is_over(self, ready: TransactionReady) -> bool:
+        return ready.wake is None
 
     async def _carry_out(self, ask: TransactionRequest) -> None:
         coordinator = self._coordinator if ask.group_id is None else self._of_group(ask.group_id)
@@ -199,10 +189,7 @@ class TransactionSender:
     async def aclose(self) -> None:
         """End the task and pending lookups; calls that wait see the state as it is."""
         self._is_closed = True
-        task = self._task
-        if task is not None and task is not asyncio.current_task():
-            task.cancel()
-            await asyncio.wait([task])
+        await self._driver.end(0.0)
         for each in (self._coordinator, *self._groups.values()):
             await each.aclose()
         self._tell()

@@ -14,6 +14,7 @@ from collections import ChainMap, Counter, deque
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, Final
 
 from moldau.client.base.coordinator import Coordinator
@@ -46,6 +47,7 @@ from moldau.protocol.messages.share_acknowledge import (
 from moldau.protocol.messages.share_fetch import ShareFetchRequest, ShareFetchResponse
 from moldau.records import ConsumerRecord
 from moldau.runtime import Runtime
+from moldau.runtime.driver import Driver
 from moldau.runtime.timeouts import timeout
 
 _RENEWS_FROM: Final = 2
@@ -59,10 +61,9 @@ _LOST: Final = KafkaError(
 class _Broker:
     """The session with one broker, and the task that runs it."""
 
-    def __init__(self, session: ShareSession) -> None:
+    def __init__(self, session: ShareSession, driver: Driver[SessionReady]) -> None:
         self.session = session
-        self.news = asyncio.Event()
-        self.task: asyncio.Task[None] | None = None
+        self.driver = driver
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,7 +210,7 @@ class ShareReader:
         now = self._clock.monotonic()
         for each in self._brokers.values():
             if each.session.acknowledge(where, given, now):
-                each.news.set()
+                each.driver.poke()
                 return True
         return False
 
@@ -231,10 +232,12 @@ class ShareReader:
         self._is_closing = True
         self._news.set()
         until = self._clock.monotonic() + timeout_s
-        tasks = [each.task for each in self._brokers.values() if each.task is not None]
+        tasks = [
+            each.driver.task for each in self._brokers.values() if each.driver.task is not None
+        ]
         for each in self._brokers.values():
             each.session.close()
-            each.news.set()
+            each.driver.poke()
         try:
             if tasks:
                 await asyncio.wait(tasks, timeout=timeout_s)
@@ -284,41 +287,37 @@ class ShareReader:
             self._open(node_id)
         for node_id, each in self._brokers.items():
             each.session.want(wanted.get(node_id, ()))
-            each.news.set()
+            each.driver.poke()
 
     def _open(self, node_id: int) -> None:
         session = ShareSession(self._limits, self._cluster.backoff, self._runtime.random)
-        broker = self._brokers[node_id] = _Broker(session)
-        broker.task = self._runtime.spawn(
-            self._serve(node_id, broker), name=f"share session with {node_id}", reported=False
+        broker = self._brokers[node_id] = _Broker(
+            session,
+            Driver(
+                self._runtime,
+                f"share session with {node_id}",
+                partial(self._ready, session),
+                partial(self._act, node_id, session),
+                lambda _: session.is_closed,
+            ),
         )
-        broker.task.add_done_callback(self._ended)
+        broker.driver.begin().add_done_callback(self._ended)
 
     # One broker
 
-    async def _serve(self, node_id: int, broker: _Broker) -> None:
-        session = broker.session
-        while True:
-            broker.news.clear()
-            now = self._clock.monotonic()
-            for each in self._brokers.values():
-                each.session.end_locks(now)
-            if self._arrived and self._is_unused(now):
-                self.release_untaken()
-            ready = session.ready(now, self._room(now))
-            await self._handle(ready)
-            if session.is_closed:
-                break
-            if ready.request is not None:
-                await self._ask(node_id, session, ready.request)
-            elif not (ready.fetched or ready.outcomes):
-                await self._wait(broker, ready.wake)
+    def _ready(self, session: ShareSession, now: float) -> SessionReady:
+        for each in self._brokers.values():
+            each.session.end_locks(now)
+        if self._arrived and self._is_unused(now):
+            self.release_untaken()
+        return session.ready(now, self._room(now))
 
-    async def _wait(self, broker: _Broker, wake: float | None) -> None:
-        delay = None if wake is None else max(0.0, wake - self._clock.monotonic())
-        with suppress(TimeoutError):
-            async with timeout(delay):
-                await broker.news.wait()
+    async def _act(self, node_id: int, session: ShareSession, ready: SessionReady) -> bool:
+        await self._handle(ready)
+        if ready.request is not None and not session.is_closed:
+            await self._ask(node_id, session, ready.request)
+            return True
+        return bool(ready.fetched or ready.outcomes)
 
     def _room(self, now: float) -> int:
         """Return how many more records a broker may send: none before half of the held ones are
@@ -481,7 +480,7 @@ class ShareReader:
 
     def _poke(self) -> None:
         for each in self._brokers.values():
-            each.news.set()
+            each.driver.poke()
 
     def can_delay(self) -> bool:
         """Whether the broker delays a released message."""
