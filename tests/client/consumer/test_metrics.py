@@ -7,7 +7,7 @@ from math import isnan
 
 import pytest
 
-from moldau.client.consumer.metrics import CLIENT, FETCHES, GROUP, ConsumerMetrics
+from moldau.client.consumer.metrics import CLIENT, FETCHES, GROUP
 from moldau.metrics import render_prometheus
 from moldau.runtime import Runtime
 from tests.client.consumer.test_consumer import consumer, fill, read_all
@@ -80,17 +80,16 @@ def test_the_names_are_kafkas_and_exporters_have_them() -> None:
 
 def test_time_is_counted_by_polls() -> None:
     async def main(runtime: Runtime) -> None:
-        clock = runtime.clock
-        metrics = ConsumerMetrics(clock, 30.0, 2, dict)
-        for _ in range(3):
-            metrics.poll_began(clock.monotonic())
-            await asyncio.sleep(1)
-            metrics.poll_ended(clock.monotonic())
-            await asyncio.sleep(3)
-        found = metrics.kafka_metrics()[CLIENT]
-        assert found["time-between-poll-avg"] == pytest.approx(4000)
-        assert found["poll-idle-ratio-avg"] == pytest.approx(0.25)
-        assert found["last-poll-seconds-ago"] == pytest.approx(4)
+        async with consumer(runtime) as reader:
+            reader.assign([("t", 0)])
+            for _ in range(3):
+                await reader.poll(1.0)
+                await asyncio.sleep(3)
+            found = reader.metrics()[CLIENT]
+            assert found["time-between-poll-avg"] == pytest.approx(4000)
+            assert found["poll-idle-ratio-avg"] == pytest.approx(0.25)
+            assert found["last-poll-seconds-ago"] == pytest.approx(4)
 
     with ClientWorld() as world:
+        world.cluster.add_topic("t", [1])
         world.run_client(main)

@@ -97,6 +97,8 @@ class Backlog:
         self._decoding: list[PartitionRecords] = []
         self.paused = set[TopicPartition]()
         """The partitions whose records may not be returned: kept by `Assignment`."""
+        self.is_at_hand = False
+        """Whether something that was returned may not be processed yet: `finish` ends that."""
         self.is_withheld = False
         """Whether nothing may be returned at present."""
         self.needs_poll = False
@@ -169,6 +171,7 @@ class Backlog:
         """Record what a poll returns: it is at hand now."""
         with self._lock:
             self._polled = parts
+            self.is_at_hand = bool(parts)
 
     def records(self) -> Iterator[ConsumerRecord]:
         """Iterate over single records. The loop may be left; the next call continues there."""
@@ -201,6 +204,7 @@ class Backlog:
                 self._at_hand, self._polled = None, ()
                 index = None if self.needs_poll else self._first(self._parts)
                 self._begun = None if index is None else _Begun(self._parts[index])
+                self.is_at_hand = index is not None
                 if index is not None:
                     del self._parts[index]
             return self._begun
@@ -252,6 +256,7 @@ class Backlog:
             self._put_back()
             if not self.needs_poll:
                 self._at_hand = self._taken(self._parts, count_max, chosen)
+                self.is_at_hand = self._at_hand is not None
             return self._at_hand
 
     def _taken(
@@ -276,6 +281,7 @@ class Backlog:
         self._cut()
         self._at_hand = self._begun = None
         self._polled = ()
+        self.is_at_hand = False
 
     def _cut(self) -> None:
         """Keep the rest of the begun part: its reader ends after the record at hand."""

@@ -380,4 +380,5 @@ class Fetcher:
                 self._positions.could_not_look_up(each, end, self._clock.monotonic())
             elif end is not None:
                 self._positions.validated(each, end.end_offset, end.epoch)
+        self.news.set()  # what lies here may be returned now
         tell_notices(self._positions.notices)

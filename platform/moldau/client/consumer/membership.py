@@ -448,7 +448,7 @@ class ConsumerGroup:
         poll, or waiting in one, may take long."""
         if not self.commits_by_itself:
             return
-        if self._auto.is_due(now):
+        if now >= self._auto.due_at and self._auto.is_due(now):
             self._commit_done(self.reader.consumed())
         if self._timer is None:
             self._commit_later(now)

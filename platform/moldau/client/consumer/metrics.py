@@ -7,6 +7,7 @@ never a single record; lags are computed when the metrics are read.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import Final, NamedTuple, TypeAlias
 
@@ -21,7 +22,7 @@ GROUP: Final = "consumer-coordinator-metrics"
 
 Lags: TypeAlias = Callable[[], Mapping[TopicPartition, "Lag"]]
 _NAN: Final = float("nan")
-_MS: Final = 1000.0
+MS: Final = 1000.0
 _HOUR_S: Final = 3600.0
 
 
@@ -30,6 +31,17 @@ class Lag(NamedTuple):
 
     lag: int | None
     lead: int | None
+
+
+@dataclass(slots=True)
+class PollTimes:
+    """The times of the polls, which `Polling` keeps."""
+
+    samples: Sampled
+    """Of each poll: the ms since the one before, and how much of that was idle."""
+    began_at: float | None = None
+    ended_at: float | None = None
+    """When the last poll began and ended; None before that, and while it runs."""
 
 
 class ConsumerMetrics:
@@ -55,9 +67,7 @@ class ConsumerMetrics:
         self._commits = Sampled(*self._window)
         self._rebalances = Sampled(*self._window)
         self._failed_rebalances = Sampled(*self._window)
-        self._polls = Sampled(*self._window, 2)  # time since the one before, how much of it idle
-        self._poll_began: float | None = None
-        self._poll_ended: float | None = None
+        self.polls = PollTimes(Sampled(*self._window, 2))
         self._rebalanced_at: float | None = None
         self._connections = connections
         self._missed = missed
@@ -65,18 +75,6 @@ class ConsumerMetrics:
         self._declare()
 
     # Counting
-
-    def poll_began(self, now: float) -> None:
-        """Record the start of a poll: the time since the last one, and the share spent polling."""
-        before = self._poll_began
-        if before is not None and now > before:
-            idle = 0.0 if self._poll_ended is None else max(0.0, self._poll_ended - before)
-            self._polls.add(now, (now - before) * _MS, idle / (now - before))
-        self._poll_began, self._poll_ended = now, None
-
-    def poll_ended(self, now: float) -> None:
-        """Record the end of a poll."""
-        self._poll_ended = now
 
     def consumed(self, counts: Iterable[tuple[str, int]], emptied: Mapping[str, int]) -> None:
         """Count records returned by topic, and by topic the bytes of fetches returned whole."""
@@ -89,11 +87,11 @@ class ConsumerMetrics:
     def fetched(self, size_bytes: int, latency_s: float, throttle_ms: int) -> None:
         """Count a fetch response."""
         now = self._clock.monotonic()
-        self._fetches.add(now, size_bytes, latency_s * _MS, throttle_ms)
+        self._fetches.add(now, size_bytes, latency_s * MS, throttle_ms)
 
     def committed(self, latency_s: float) -> None:
         """Count a successful commit."""
-        self._commits.add(self._clock.monotonic(), latency_s * _MS)
+        self._commits.add(self._clock.monotonic(), latency_s * MS)
 
     def rebalanced(self, latency_s: float, *, has_failed: bool) -> None:
         """Count a rebalance: the member has its partitions, or is out of its group."""
@@ -101,7 +99,7 @@ class ConsumerMetrics:
         if has_failed:
             self._failed_rebalances.add(now, 1)
             return
-        self._rebalances.add(now, latency_s * _MS)
+        self._rebalances.add(now, latency_s * MS)
         self._rebalanced_at = now
 
     def _of(self, among: dict[str, Sampled], topic: str) -> Sampled:
@@ -134,9 +132,9 @@ class ConsumerMetrics:
 
     def _client(self) -> dict[str, float]:
         return {
-            **_average_and_max("time-between-poll", self._polls, 0),
-            "poll-idle-ratio-avg": average([self._polls], 1),
-            "last-poll-seconds-ago": self._ago(self._poll_began),
+            **_average_and_max("time-between-poll", self.polls.samples, 0),
+            "poll-idle-ratio-avg": average([self.polls.samples], 1),
+            "last-poll-seconds-ago": self._ago(self.polls.began_at),
             "connection-count": self._connections(),
         }
 

@@ -16,6 +16,7 @@ from typing import Final, TypeVar
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.base.part import Part
 from moldau.client.consumer.backlog import Chosen
+from moldau.client.consumer.metrics import MS
 from moldau.client.consumer.pipeline import RecordPipeline
 from moldau.client.consumer.reading import Reading
 from moldau.client.consumer.records import PartitionRecords
@@ -49,9 +50,11 @@ class Polling:
         self._clock = cluster.runtime.clock
         self._reading = reading
         self._fetcher = reading.fetcher
-        self._metrics = reading.metrics
+        self._times = reading.metrics.polls
         self._pipeline = pipeline
         self._group = reading.group
+        self._is_dry = False
+        """Whether the last look found nothing in any partition, so that only news change that."""
         self._turned_at = _LONG_AGO
         """When other tasks last ran, as far as is known here."""
         self._poller: asyncio.Task[object] | None = None
@@ -91,9 +94,11 @@ class Polling:
     ) -> list[P]:
         """Poll: what was returned before counts as processed, what is returned now is at hand."""
         self.asks()
-        self.out.finish()
+        if self.out.is_at_hand:
+            self.out.finish()
         found = await self._poll(timeout_s, find, chosen)
-        self.out.gave(found)
+        if found:
+            self.out.gave(found)
         return found
 
     async def _poll(
@@ -101,7 +106,7 @@ class Polling:
     ) -> list[P]:
         began = self._clock.monotonic()
         self._poller = task = asyncio.current_task()
-        self._metrics.poll_began(began)
+        self._note_began(began)
         found: list[P] = []
         try:
             if began - self._turned_at >= _TURN_S:
@@ -109,6 +114,8 @@ class Polling:
                 self.check()
             self._check_chosen()
             self._reading.positions.chosen = chosen
+            if chosen is not None:
+                self._is_dry = False
             found = await self._next(find, began + timeout_s)
             return found
         finally:
@@ -116,7 +123,16 @@ class Polling:
                 self._turned_at = _LONG_AGO  # a caller that polls on after an error gives way first
             if self._poller is task:
                 self._poller = self._reading.positions.chosen = None
-            self._metrics.poll_ended(self._clock.monotonic())
+            self._times.ended_at = self._clock.monotonic()
+
+    def _note_began(self, now: float) -> None:
+        """Record the time since the last poll, and the share spent polling."""
+        times = self._times
+        before, ended = times.began_at, times.ended_at
+        if before is not None and now > before:
+            idle = 0.0 if ended is None else max(0.0, ended - before)
+            times.samples.add(now, (now - before) * MS, idle / (now - before))
+        times.began_at, times.ended_at = now, None
 
     def asks(self) -> None:
         """Note that the current task asks for records. RuntimeError while another task waits."""
@@ -136,40 +152,54 @@ class Polling:
         return is_due
 
     async def _give_way(self) -> None:
-        self._fetcher.soon()
+        if self._fetcher.is_overdue or not self._is_dry:
+            self._fetcher.soon()
         for _ in range(_TURNS):
             await asyncio.sleep(0)
         self._turned_at = self._clock.monotonic()
 
     async def _next(self, find: Callable[[], Awaitable[list[P]]], deadline: float) -> list[P]:
-        has_fetched = self._fetcher.catch_up()
+        has_fetched = self._fetcher.is_overdue and self._fetcher.catch_up()
         if self._group is not None:
             self._group.commit_if_due(self._clock.monotonic())
         while True:
+            if self.out.is_withheld or self._fetcher.news.is_set():
+                self._is_dry = False
             self._fetcher.news.clear()
             if self._group is not None:
                 if not await self._group.on_poll(deadline):
                     return []
                 self.check()  # a listener may have closed it
                 self.out.is_withheld = self.out.needs_poll = False
-            self._check_named()
+            if self._reading.positions.chosen:
+                self._check_named()
             refusal, self._reading.refusal = self._reading.refusal, None
             if refusal is not None:
                 raise refusal
-            found = await find()
-            if not found:
-                self.check()  # a deserializer may have taken longer
-            if found or self._fetcher.is_overdue or not has_fetched:
-                self._fetcher.soon()
+            if not self._is_dry:
+                found = await self._found(find)
+                if found or self._fetcher.is_overdue or not has_fetched:
+                    self._fetcher.soon()
+                if found:
+                    return found
             has_fetched = False
             left = deadline - self._clock.monotonic()
-            if found or left <= 0:
-                return found
+            if left <= 0:
+                return []
             if self._group is not None:
                 left = min(left, self._group.longest_wait_s)
             await self._fetcher.wait(left)
             self._turned_at = self._clock.monotonic()
             self.check()
+
+    async def _found(self, find: Callable[[], Awaitable[list[P]]]) -> list[P]:
+        """Look for records. Nothing comes to lie here after a vain look without `news`, unless
+        some records were withheld or of partitions that were not chosen."""
+        found = await find()
+        if not found:
+            self._is_dry = self._reading.positions.chosen is None
+            self.check()  # a deserializer may have taken longer
+        return found
 
     def check(self) -> None:
         """Raise ClientClosed if the consumer is closing, RuntimeError in another event loop."""
@@ -180,7 +210,7 @@ class Polling:
     def _check_chosen(self) -> None:
         """Raise RuntimeError if nothing is subscribed or assigned: the poll would wait for ever.
         While an `unsubscribe` of another task is running, a new subscription may follow."""
-        if self._reading.interest or (self._group is not None and self._group.is_settling):
+        if self._reading.has_interest or (self._group is not None and self._group.is_settling):
             return
         raise RuntimeError(
             "nothing is chosen to be read: subscribe to topics, or assign partitions, and poll then"

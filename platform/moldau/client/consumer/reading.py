@@ -56,6 +56,8 @@ class Reading:
         self.group = None if group_of is None else group_of(self)
         self.fetcher = Fetcher(cluster, positions, settings, metrics, self.group)
         self.interest = Interest()
+        self.has_interest = False
+        """Whether anything is subscribed or assigned."""
         self.refusal: KafkaError | None = None
         """Why a subscribed topic can never be read; the next poll raises it."""
         self.asked_by: asyncio.Task[object] | None = None
@@ -82,7 +84,7 @@ class Reading:
 
     def follow(self, interest: Interest) -> None:
         """Replace the subscription or manual assignment."""
-        self.interest = interest
+        self.interest, self.has_interest = interest, bool(interest)
         if self.refusal is not None and self.refusal.context["topic"] not in interest.names:
             self.refusal = None
         self.assignment.begin()

@@ -103,12 +103,12 @@ class _ListenerErrors:
         self.are_logged = False
         """Whether to log errors that no call will raise, as the consumer is being closed."""
         self._group_id = group_id
-        self._unheard: list[BaseException] = []
+        self.unheard: list[BaseException] = []
 
     @property
     def is_awaited(self) -> bool:
         """Whether there is an error to raise, or a call that may raise one."""
-        return bool(self._unheard) or self.hearers > 0
+        return bool(self.unheard) or self.hearers > 0
 
     @contextmanager
     def heard(self) -> Iterator[None]:
@@ -123,13 +123,13 @@ class _ListenerErrors:
     def add(self, error: BaseException | None) -> None:
         """Add the error of a listener call that has ended, if any."""
         if error is not None:
-            self._unheard.append(error)
+            self.unheard.append(error)
         if self.are_logged and not self.hearers:
             self._log_all()
 
     def take_first(self) -> BaseException | None:
         """Return the first error, for the caller to raise, or None. Log the others."""
-        first = self._unheard.pop(0) if self._unheard else None
+        first = self.unheard.pop(0) if self.unheard else None
         self._log_all()
         return first
 
@@ -142,8 +142,8 @@ class _ListenerErrors:
     def _log_all(self) -> None:
         reason = "a rebalance listener has failed, and no call says so"
         group = self._group_id
-        tell_notices([MoldauError(f"{reason}: {each!r}", group=group) for each in self._unheard])
-        self._unheard.clear()
+        tell_notices([MoldauError(f"{reason}: {each!r}", group=group) for each in self.unheard])
+        self.unheard.clear()
 
 
 class ConsumerSession:
@@ -196,14 +196,15 @@ class ConsumerSession:
         self.member.on_poll(self._clock.monotonic())
         self._session.begin_or_raise()
         self.poke()
-        with self._errors.heard():
-            self._errors.raise_first()
-            while self._runs_on:
-                is_over = await self._change(until)
+        if self._errors.unheard or self._runs_on:
+            with self._errors.heard():
                 self._errors.raise_first()
-                if not is_over:
-                    return False
-                self._be_there()
+                while self._runs_on:
+                    is_over = await self._change(until)
+                    self._errors.raise_first()
+                    if not is_over:
+                        return False
+                    self._be_there()
         error = self.member.take_error()
         if error is not None:
             raise error

@@ -282,21 +282,22 @@ class AutoCommit:
 
     def __init__(self, interval_s: float) -> None:
         self._interval_s = interval_s
-        self._next = 0.0
+        self.due_at = 0.0
+        """Before this time nothing is due."""
         self._task: asyncio.Task[None] | None = None
 
     def is_due(self, now: float) -> bool:
         """Whether a commit is to begin now; the first time, an interval after the first call."""
-        if not self._next:
-            self._next = now + self._interval_s
-        if now < self._next or (self._task is not None and not self._task.done()):
+        if not self.due_at:
+            self.due_at = now + self._interval_s
+        if now < self.due_at or (self._task is not None and not self._task.done()):
             return False
-        self._next = now + self._interval_s
+        self.due_at = now + self._interval_s
         return True
 
     def due_in_s(self, now: float) -> float:
         """Return how long to wait before calling `is_due` again."""
-        return self._next - now if self._next > now else self._interval_s
+        return self.due_at - now if self.due_at > now else self._interval_s
 
     def begin(self, task: asyncio.Task[None]) -> None:
         """Note the running commit. Its failure is not raised: the next one commits more."""

@@ -1,0 +1,79 @@
+"""How many objects of the client a poll goes through that finds nothing: may only fall."""
+
+from __future__ import annotations
+
+import asyncio
+import sys
+from types import FrameType
+from typing import Any, Final
+
+import pytest
+
+from moldau.client import Consumer
+from moldau.runtime import Runtime
+from tests.client.consumer.test_consumer import consumer, fill
+from tests.client.consumer.test_membership import PROTOCOLS, member
+from tests.client.world import ClientWorld
+
+HOPS_MAX: Final = 5
+
+
+class Hops:
+    """The objects of the client whose methods run in the task that counts, in their order."""
+
+    def __init__(self) -> None:
+        self.classes: dict[int, str] = {}
+        self._task = asyncio.current_task()
+
+    def __enter__(self) -> Hops:
+        sys.setprofile(self._called)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        sys.setprofile(None)
+
+    def _called(self, frame: FrameType, event: str, argument: Any) -> None:
+        module = frame.f_globals.get("__name__", "")
+        if event != "call" or not module.startswith("moldau.client."):
+            return
+        own = frame.f_locals.get("self")
+        if own is not None and asyncio.current_task() is self._task:
+            self.classes[id(own)] = type(own).__name__
+
+
+async def of_a_miss(reader: Consumer) -> list[str]:
+    """The classes of the objects that a poll goes through, after one that found nothing."""
+    while await reader.poll(1.0):
+        pass
+    assert not await reader.poll()
+    with Hops() as hops:
+        found = await reader.poll()
+    assert not found
+    return list(hops.classes.values())
+
+
+def test_a_poll_that_misses_goes_through_few_objects() -> None:
+    async def main(runtime: Runtime) -> list[str]:
+        async with consumer(runtime, auto_offset_reset="earliest") as reader:
+            reader.assign([("t", 0)])
+            return await of_a_miss(reader)
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        hops = world.run_client(main)
+    assert len(hops) <= HOPS_MAX, " ".join(hops)
+
+
+@pytest.mark.parametrize("kind", PROTOCOLS)
+def test_a_poll_of_a_member_that_misses_goes_through_few_objects(kind: str) -> None:
+    async def main(runtime: Runtime) -> list[str]:
+        async with member(runtime, kind) as reader:
+            await reader.subscribe("t")
+            while not reader.assignment:
+                await reader.poll(1.0)
+            return await of_a_miss(reader)
+
+    with ClientWorld() as world:
+        fill(world.cluster.add_topic("t", [1])[0], 10)
+        hops = world.run_client(main)
+    assert len(hops) <= HOPS_MAX, " ".join(hops)
