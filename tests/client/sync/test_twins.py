@@ -79,6 +79,15 @@ def test_every_public_method_has_a_twin_with_the_same_parameters(twin: Twin) -> 
     assert seen >= 5
 
 
+def test_every_generated_method_has_the_documentation_of_its_twin(twin: Twin) -> None:
+    for method in public_methods(twin.client):
+        mine = inspect.getattr_static(SYNC[twin.name], RENAMED.get(method.name, method.name))
+        theirs = inspect.getattr_static(twin.client, method.name)
+        if method.name not in twin.by_hand:
+            assert theirs.__doc__
+            assert mine.__doc__ == theirs.__doc__, method.name
+
+
 def test_they_are_made_with_the_same_parameters(twin: Twin) -> None:
     assert shape(SYNC[twin.name].__init__) == shape(twin.client.__init__)
 

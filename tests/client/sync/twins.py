@@ -2,10 +2,11 @@
 
     python -m tests.client.sync.twins           # writes moldau/client/*/sync/*_calls.py anew
 
-Each public method and property of an asyncio client gets a method of the same name, parameters,
-defaults and documentation that hands the call to the loop and waits. What waits differently is
-written by hand in `moldau/client/<room>/sync/<client>.py` and listed here; a test holds all of it
-together: nothing is missing, nothing is stale, nothing differs.
+Each public method and property of an asyncio client gets a method of the same name, parameters and
+defaults that hands the call to the loop and waits. `BlockingClient` gives it the documentation of
+the asyncio method. What waits differently is written by hand in
+`moldau/client/<room>/sync/<client>.py` and listed here; a test holds all of it together: nothing is
+missing, nothing is stale, nothing differs.
 """
 
 from __future__ import annotations
@@ -135,8 +136,9 @@ from __future__ import annotations
 {chr(10).join(lines)}
 
 
-class {twin.name}Calls(BlockingClient):
-    """Each hands its call to the loop and waits for the answer."""
+class {twin.name}Calls(BlockingClient, twin_of=Async{twin.name}):
+    """Each hands its call to the loop and waits for the answer. Their texts are those of the
+    asyncio client."""
 
     _client: Async{twin.name}
 
@@ -150,17 +152,16 @@ def _method(method: Method, imports: dict[str, set[str]]) -> str:
     for each in (*node.args.defaults, *node.args.kw_defaults, *_annotations(node)):
         _import_names(each, method.module, imports)
     head = f"def {method.name}({_arguments(method)}) -> {ast.unparse(_returns(node))}:"
-    documentation = textwrap.indent(f'"""{ast.get_docstring(node, clean=True)}"""', "    ")
     returns = "" if ast.unparse(_returns(node)) == "None" else "return "
     if method.is_property:
         call = f"{returns}self._run(lambda: self._client.{method.name})"
-        return f"@property\n{head}\n{documentation}\n    {call}\n"
+        return f"@property\n{head}\n    {call}\n"
     target = f"self._client.{method.name}({_passed_on(node.args)})"
     if isinstance(node, ast.AsyncFunctionDef):
         call = f"{returns}self._call({target})"
     else:
         call = f"{returns}self._run(lambda: {target})"
-    return f"{head}\n{documentation}\n    {call}\n"
+    return f"{head}\n    {call}\n"
 
 
 def _returns(node: ast.FunctionDef | ast.AsyncFunctionDef) -> ast.expr:

@@ -78,6 +78,13 @@ class BlockingClient:
     is_shareable: ClassVar[bool] = True
     """Whether several threads may use it at the same time."""
 
+    def __init_subclass__(cls, twin_of: type[object] | None = None, **given: Any) -> None:
+        """Document the methods with what the asyncio client `twin_of` says of those of the name."""
+        super().__init_subclass__(**given)
+        for name, mine in vars(cls).items():
+            if twin_of is not None and not name.startswith("_"):
+                mine.__doc__ = mine.__doc__ or getattr(twin_of, name).__doc__
+
     def __init__(
         self, settings: Mapping[str, object] | None, options: Mapping[str, object]
     ) -> None:
