@@ -1,5 +1,6 @@
-"""The client's own limits: imports that point down and do not become more, no cycle of files, and
-names that classes do not share.
+"""The client's own limits: imports that point down and do not become more, no cycle of files, names
+that classes do not share, and wiring that is done in constructors. How many objects a poll goes
+through is in tests/client/consumer/test_hops.py.
 
 A room's blocking clients are in its `sync`; `moldau.client.sync` has only their names.
 """
@@ -154,6 +155,63 @@ def test_planted_cycles_and_imports_of_types_are_told_apart() -> None:
     assert cycle_in(graph_of([one, typed])) == []
     names = [f"{CLIENT}.group.one", f"{CLIENT}.group.two", f"{CLIENT}.group.one"]
     assert cycle_in(graph_of([one, used])) == names
+
+
+@each_file
+def late_wiring(source: Source) -> list[str]:
+    """Callbacks of other objects that are assigned, and attributes that may not be there yet."""
+    if not source.is_in(CLIENT):
+        return []
+    return [
+        f"{source.path}: {ast.unparse(node)}"
+        for node in ast.walk(source.tree)
+        if _is_assigned_callback(node) or _asks_for_attribute(node)
+    ]
+
+
+def _is_assigned_callback(node: ast.AST) -> bool:
+    """As in `self._cluster.on_update = f`."""
+    if not isinstance(node, ast.Assign):
+        return False
+    return any(
+        isinstance(each, ast.Attribute)
+        and each.attr.startswith("on_")
+        and not (isinstance(each.value, ast.Name) and each.value.id == "self")
+        for each in node.targets
+    )
+
+
+def _asks_for_attribute(node: ast.AST) -> bool:
+    """As in `"_cluster" in vars(self)`, `hasattr(self, "_cluster")` and `task._exception`."""
+    if isinstance(node, ast.Call) and isinstance(node.func, ast.Name):
+        return node.func.id in {"vars", "hasattr"} and ast.unparse(node.args[0]) == "self"
+    return isinstance(node, ast.Attribute) and node.attr == "_exception"
+
+
+LATE_WIRING_MAX = 8
+"""All in the producer. May only fall."""
+
+
+def test_the_client_is_wired_in_constructors() -> None:
+    found = [each for some in late_wiring(product()) for each in some]
+    assert len(found) <= LATE_WIRING_MAX, found
+    assert not [each for each in found if "/producer/" not in each], found
+
+
+@pytest.mark.parametrize(
+    ("line", "is_found"),
+    [
+        ("self._cluster.on_update = f", True),
+        ("self.on_update = f", False),
+        ('hasattr(self, "_cluster")', True),
+        ('"_cluster" in vars(self)', True),
+        ('hasattr(value, "hex")', False),
+        ("task._exception is None", True),
+    ],
+)
+def test_planted_late_wiring_is_found(line: str, is_found: bool) -> None:
+    source = Source("platform/moldau/client/group/one.py", line)
+    assert bool(late_wiring([source])[0]) is is_found
 
 
 def split(among: Iterable[Source]) -> list[str]:

@@ -52,7 +52,6 @@ def simulated(main: Callable[[Runtime], Coroutine[Any, Any, None]]) -> None:
 def driver_of(runtime: Runtime, core: Countdown) -> Driver[Due]:
     async def act(due: Due) -> bool:
         if due.step is not None:
-            await asyncio.sleep(0)
             core.on_done(due.step, runtime.clock.monotonic())
         return due.step is not None
 
@@ -76,11 +75,11 @@ def test_a_poke_during_a_wait_or_an_action_is_followed_by_another_question() -> 
         core = Countdown(2, next_at=1000.0 + runtime.clock.monotonic())
         driver = driver_of(runtime, core)
         task = driver.begin()
-        await asyncio.sleep(1.0)
+        await asyncio.wait([task], timeout=1.0)
         assert core.left == 2
         core.next_at = 0.0
         driver.poke()
-        await asyncio.sleep(0.1)
+        await asyncio.wait([task], timeout=0.1)
         assert core.left == 1
         core.is_closed = True
         await driver.end(10.0)
@@ -118,13 +117,15 @@ def test_a_failure_is_raised_once_and_the_task_can_be_started_again() -> None:
 
         driver = Driver(runtime, "countdown", core.ready, act, lambda _: not core.left)
         driver.begin_or_raise()
-        await asyncio.sleep(1.0)
+        assert driver.task is not None
+        await asyncio.wait([driver.task])
         assert not driver.is_alive
         with pytest.raises(ValueError, match="the shell has failed"):
             driver.begin_or_raise()
         fails[:] = [False, False, False]
         driver.begin_or_raise()
-        await asyncio.sleep(1.0)
+        assert driver.task is not None
+        await driver.task
         assert core.left == 0
 
     simulated(main)
@@ -134,12 +135,15 @@ def test_what_is_left_is_finished_after_a_failure() -> None:
     async def main(runtime: Runtime) -> None:
         core = Countdown(2)
         driver = driver_of(runtime, core)
-        driver.begin().cancel()
-        await asyncio.sleep(0.1)
+        task = driver.begin()
+        task.cancel()
+        await asyncio.wait([task])
         assert core.left == 2
         driver.go_on()
         driver.go_on()  # it runs already
-        await asyncio.sleep(5.0)
+        assert driver.task is not None
+        assert driver.task is not task
+        await driver.task
         assert core.left == 0
 
     simulated(main)

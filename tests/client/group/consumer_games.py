@@ -393,10 +393,10 @@ class Game:
     def _hearing_what_is_chosen(
         self, name: str, original: Callable[..., Any]
     ) -> Callable[..., Any]:
-        def heard(reader: WhatIsRead) -> Any:
+        def heard(reader: WhatIsRead, *arguments: Any) -> Any:
             is_inner, self._is_choosing = self._is_choosing, True  # `let_go` calls the others
             try:
-                chosen = original(reader)
+                chosen = original(reader, *arguments)
             finally:
                 self._is_choosing = is_inner
             for life in () if is_inner else self.lives:

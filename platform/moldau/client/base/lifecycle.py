@@ -114,10 +114,15 @@ class Lifecycle(OwnedRuntime):
     """The world of a client that has a `start`."""
 
     def __init__(
-        self, kind: str, runtime: Runtime | None, lost: Callable[[], int] | None = None
+        self,
+        kind: str,
+        runtime: Runtime | None,
+        lost: Callable[[], int] | None = None,
+        on_missed: Callable[[], None] | None = None,
     ) -> None:
         """`kind` is the client's name in errors. `lost`: how many of its records would be lost if
-        it ended now; asked from `start` on."""
+        it ended now; asked from `start` on. `on_missed` is called if the event loop ends before the
+        client is closed."""
         super().__init__(runtime)
         self.is_closed = False
         """Whether its user has begun to close it."""
@@ -132,7 +137,7 @@ class Lifecycle(OwnedRuntime):
         self._opening: asyncio.Future[None] | None = None
         """Done when the opening task is done, or has closed what could not be opened."""
         self._watch: AsyncGenerator[None, None] | None = None
-        self.on_missed: Callable[[], None] = _nothing
+        self._on_missed = on_missed
 
     def shown(self, client: object, settings: Settings) -> str:
         """The repr of the client: where it connects to, and its state."""
@@ -207,7 +212,8 @@ class Lifecycle(OwnedRuntime):
         if self.is_closed or self._is_missed or not self._is_open:
             return
         self._is_missed = True
-        self.on_missed()
+        if self._on_missed is not None:
+            self._on_missed()
         records = 0 if self._lost is None else self._lost()
         if records:
             LOG.error(
@@ -222,7 +228,3 @@ class Lifecycle(OwnedRuntime):
         if self._own is not None and self._is_open and not self.is_closed:
             self._miss()
             warnings.warn(f"unclosed {self._kind}", ResourceWarning, stacklevel=1, source=self)
-
-
-def _nothing() -> None:
-    """Do nothing at the end of the loop."""

@@ -12,6 +12,7 @@ from itertools import count
 from typing import Final
 
 from moldau.client.consumer.backlog import Backlog
+from moldau.client.consumer.metrics import Lag
 from moldau.client.consumer.position import Asked, Position, PositionState
 from moldau.client.consumer.topic_identity import Former, TopicIdentity
 from moldau.client.settings.offset_reset import Reset
@@ -126,6 +127,19 @@ class Assignment:
     def get(self, where: TopicPartition) -> Position | None:
         """Return the partition's position, or None if it is not assigned."""
         return self._all.get(where)
+
+    def lags(self) -> dict[TopicPartition, Lag]:
+        """Return each partition's distance to the end of its log, and from its beginning."""
+        begun = self._out.consumed()
+        found = {}
+        for each in self:
+            given = begun.get(each.where, each.position)
+            lag = lead = None
+            if each.readable_end >= 0 and each.position >= 0:
+                lag = max(0, each.readable_end - given)
+                lead = max(0, given - each.log_start_offset)
+            found[each.where] = Lag(lag, lead)
+        return found
 
     def pause(self, partitions: Iterable[TopicPartition], *, is_paused: bool) -> None:
         """Pause or resume these partitions: all, or none if one of them is not assigned."""

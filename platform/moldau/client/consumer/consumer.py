@@ -21,6 +21,7 @@ import sys
 from collections.abc import AsyncIterator, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack
 from datetime import datetime, timedelta
+from functools import partial
 from typing import TYPE_CHECKING, Final, Generic, Self, Unpack
 
 from moldau.client.base import arguments
@@ -189,7 +190,9 @@ class Consumer(Generic[K, V]):
             on_update=self._metadata_came,
         )
         self._cluster.awaits_topics = True
-        positions = self._positions(runtime)
+        positions = _positions(self._cluster, self._out)
+        assignors = self._given.of(group_rows.partition_assignment_strategy, settings)
+        group_of = partial(ConsumerGroup, self._cluster, settings, assignors, self._committed_now)
         self._reading = Reading(
             self._cluster,
             positions,
@@ -198,32 +201,17 @@ class Consumer(Generic[K, V]):
                 runtime.clock,
                 settings[metrics_sample_window_ms] / 1000,
                 settings[metrics_num_samples],
-                positions.lags,
+                positions.assignment.lags,
                 lambda: self._cluster.connections,
                 lambda: positions.missed,
             ),
             MissingTopics(may_be_made=settings[own_rows.allow_auto_create_topics]),
-            None if settings[group_rows.group_id] is None else self._member,
+            None if settings[group_rows.group_id] is None else group_of,
         )
         self._group = self._reading.group
         self._pipeline = RecordPipeline(self._reading, self._interceptors, self._decoding)
         self._polling = self._begun = Polling(self._cluster, self._reading, self._pipeline)
         self._is_closing = self._is_closed = self._out.is_withheld = False
-
-    def _positions(self, runtime: Runtime) -> Positions:
-        settings = self.settings
-        bounds = Bounds(
-            max(1, settings[own_rows.max_partition_fetch_bytes]),
-            settings[own_rows.buffer_memory],
-            settings[metadata_max_age_ms] / 1000,
-            check_crcs=settings[own_rows.check_crcs],
-        )
-        reset = parse_reset(settings[own_rows.auto_offset_reset])
-        return Positions(bounds, reset, self._cluster.backoff, runtime.random, self._out)
-
-    def _member(self, reading: Reading) -> ConsumerGroup:
-        assignors = self._given.of(group_rows.partition_assignment_strategy, self.settings)
-        return ConsumerGroup(self._cluster, self.settings, assignors, self._committed_now, reading)
 
     def _committed_now(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], seconds: float
@@ -514,7 +502,7 @@ class Consumer(Generic[K, V]):
         that. With read_committed the end is where the first open transaction begins."""
         where = arguments.partition_of(partition)
         self._reading.assignment.require(where)
-        return self._reading.positions.lags()[where].lag
+        return self._reading.assignment.lags()[where].lag
 
     # Pausing
 
@@ -707,6 +695,18 @@ class Consumer(Generic[K, V]):
         if self._is_closed or self._cluster.is_closed:  # `_cluster` exists from the start on
             raise closed("consumer")
         self._cluster.check_loop()
+
+
+def _positions(cluster: Cluster, out: Backlog) -> Positions:
+    settings = cluster.settings
+    bounds = Bounds(
+        max(1, settings[own_rows.max_partition_fetch_bytes]),
+        settings[own_rows.buffer_memory],
+        settings[metadata_max_age_ms] / 1000,
+        check_crcs=settings[own_rows.check_crcs],
+    )
+    reset = parse_reset(settings[own_rows.auto_offset_reset])
+    return Positions(bounds, reset, cluster.backoff, cluster.runtime.random, out)
 
 
 def _chosen_in(partitions: Partitions) -> frozenset[TopicPartition]:

@@ -19,7 +19,6 @@ from moldau.client.base.columns import PartitionColumns
 from moldau.client.base.part import Part
 from moldau.client.consumer.assignment import Assignment
 from moldau.client.consumer.backlog import Backlog
-from moldau.client.consumer.metrics import Lag
 from moldau.client.consumer.position import Asked, Position, PositionState
 from moldau.client.consumer.records import FetchedRecords, PartitionRecords
 from moldau.client.settings.offset_reset import Reset
@@ -115,19 +114,6 @@ class Positions:
             each.in_trouble(KafkaError(code, reason, **facts, epoch=each.fetch_epoch), now)
             self.put_off(each, now)
         return is_awaited
-
-    def lags(self) -> dict[TopicPartition, Lag]:
-        """Return each partition's distance to the end of its log, and from its beginning."""
-        begun = self.out.consumed()
-        found = {}
-        for each in self.assignment:
-            given = begun.get(each.where, each.position)
-            lag = lead = None
-            if each.readable_end >= 0 and each.position >= 0:
-                lag = max(0, each.readable_end - given)
-                lead = max(0, given - each.log_start_offset)
-            found[each.where] = Lag(lag, lead)
-        return found
 
     def troubles(self) -> dict[TopicPartition, KafkaError]:
         """Return the errors that keep partitions from being read at present."""

@@ -129,10 +129,11 @@ class Producer(Generic[K, V]):
         )
         self.settings = resolve(rows.PRODUCER_SETTINGS, self._given.settings, {})
         self._given_interceptors = tuple(interceptors)
-        self._world = Lifecycle("producer", runtime, lambda: self._sender.unsettled)
+        self._world = Lifecycle(
+            "producer", runtime, lambda: self._sender.unsettled, self._end_short_way
+        )
         self._options = _accumulator_options(self.settings)
         self._usual: dict[str, OutgoingTopic] = {}
-        self._world.on_missed = self._end_short_way
         self._pipeline = Pipeline()
         self._partitioner: RecordPartitioner | None = None
         self._serdes: list[tuple[object, object]] = []

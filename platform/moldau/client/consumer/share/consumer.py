@@ -169,6 +169,7 @@ class ShareConsumer(Generic[K, V]):
             creates_topics=False,
             answer_bytes_max=settings[consumer_rows.fetch_max_bytes],
             tokens=self._given.objects.get("oauth"),
+            on_update=self._on_metadata,
         )
         member_id = format_uuid(new_uuid(runtime.random))
         terms = MemberSettings(
@@ -199,7 +200,6 @@ class ShareConsumer(Generic[K, V]):
         )
         self._begun = self._reader
         self._cluster.watches_all = self._cluster.follows_pattern = self._interest.is_pattern
-        self._cluster.on_update = self._on_metadata
         self._cluster.watch(self.topics)
         await reach(self._cluster, "share consumer")
         self._on_metadata()
