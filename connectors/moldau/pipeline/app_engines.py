@@ -13,7 +13,6 @@ from moldau.config.file_problems import Problem, warning
 from moldau.config.yaml_tree import Node
 from moldau.pipeline.pipeline import CHECKPOINT, App
 from moldau.pipeline.references import has_reference
-from moldau.spark.masters import is_master
 
 
 def check_engine(app: App, root: Node) -> Iterator[Problem]:
@@ -26,6 +25,8 @@ def check_engine(app: App, root: Node) -> Iterator[Problem]:
                 text = f"it is for apps on Spark: leave it out, or add engine: spark to {app.name}"
                 yield Problem(root.line_at((*settings, name)), f"{_named(app, name)}: {text}")
         return
+    from moldau.spark.masters import is_master
+
     if app.workers > 1:
         text = "Spark has executors: leave it out, and give spark.master"
         yield Problem(root.line_at((*where, "workers")), f"topologies.{app.name}.workers: {text}")

@@ -8,6 +8,7 @@ checkpoint), and a batch may run again, as after the death of a driver.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -47,7 +48,9 @@ _ROWS = pa.schema(
 class Batches:
     """An app on the engine's stages. `chance` cuts batches, moves tasks and repeats batches."""
 
-    def __init__(self, plan: Plan, servers: str, folder: Path, chance: Random) -> None:
+    def __init__(
+        self, plan: Plan, servers: str, folder: Path, chance: Random, *, is_cut: bool = True
+    ) -> None:
         check(plan)
         self._settings = checked(
             {"bootstrap.servers": servers, "processing.guarantee": "exactly_once_v2"}
@@ -59,7 +62,13 @@ class Batches:
         self._programs = {each.index: pickled(each) for each in plan.programs}
         self._kept = Checkpoint.open(RealFiles(), str(folder / "checkpoint"), plan, 1)
         self._batch = dict.fromkeys(self._programs, 0)
-        self._read: dict[TopicPartition, int] = {}
+        self._is_cut = is_cut
+        self._read: dict[TopicPartition, int] = {
+            TopicPartition(topic, partition): max(offset, 0)
+            for index in self._programs
+            for topic, offsets in self._kept.moved_offsets(index).items()
+            for partition, offset in offsets.items()
+        }
         self._machine = 0
         # A fetch that waits for records holds the next question for the ends up.
         own = {"isolation.level": "read_committed", "fetch.max.wait.ms": "10"}
@@ -78,12 +87,23 @@ class Batches:
             for program in self._plan.programs:
                 is_left |= self._ran(program)
 
+    def die(self) -> None:
+        """Run a batch of the first sub-topology, which its tasks commit, and the driver does not:
+        it dies before."""
+        program = self._plan.programs[0]
+        rows = self._rows(program)
+        assert rows
+        batch = self._batch[program.index]
+        self._note_ends(program, batch)
+        self._run(program, rows, batch, self._kept.versions_before(program.index, batch))
+
     def _ran(self, program: Program) -> bool:
         """Run a batch of what is there, or of a part of it. Return whether there was something."""
         rows = self._rows(program)
         if not rows:
             return False
         batch = self._batch[program.index]
+        self._note_ends(program, batch)
         before = self._kept.versions_before(program.index, batch)
         versions = self._run(program, rows, batch, before)
         if self._chance.random() < 0.2:  # the driver dies before it commits
@@ -96,6 +116,20 @@ class Batches:
         self._kept.commit(program.index, batch, {**before, **versions})
         self._batch[program.index] = batch + 1
         return True
+
+    def _note_ends(self, program: Program, batch: int) -> None:
+        """As Spark does before it runs a batch."""
+        ends: dict[str, dict[str, int]] = {}
+        for topic in program.inputs:
+            for partition in range(self._layout.counts[topic]):
+                where = TopicPartition(topic, partition)
+                read = self._read.get(where, 0)
+                if not self._is_cut:  # after the marker of a transaction
+                    read = self._read[where] = max(read, self._consumer.position(where) or 0)
+                ends.setdefault(topic, {})[str(partition)] = read
+        folder = Path(self._kept.query(program.index), "offsets")
+        folder.mkdir(parents=True, exist_ok=True)
+        (folder / str(batch)).write_text(f"v1\n{{}}\n{json.dumps(ends)}")
 
     def _run(
         self,
@@ -116,6 +150,7 @@ class Batches:
             versions=before,
             lakes={},
             cache_bytes=task_settings(self._plan, self._settings).cache_bytes,
+            ends=self._kept.ends(program.index, batch),
         )
         self._chance.shuffle(rows)  # a shuffle keeps no order
         found = {}
@@ -140,7 +175,7 @@ class Batches:
         for each in wanted:
             self._consumer.seek(each, self._read.get(each, 0))
         ends = self._consumer.end_offsets(wanted)
-        limit = self._chance.choice([5, 20, 1000])
+        limit = self._chance.choice([5, 20, 1000]) if self._is_cut else 1_000_000
         rows: list[dict[str, Any]] = []
         while any((self._consumer.position(each) or 0) < end for each, end in ends.items()):
             for part in self._consumer.poll(0.02):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from argparse import SUPPRESS, ArgumentParser, Namespace
+from collections.abc import Callable
 from typing import Final
 
 from moldau.cli.command import Context
@@ -66,6 +67,7 @@ class StreamsCommand:
         run.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
         run.add_argument("--log-json", action="store_true", help="log lines as JSON")
         run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)
+        move = _add_move(actions.add_parser)
         state = actions.add_parser("state", help="list the stores on this machine with their sizes")
         state.add_argument("--state", metavar="DIR", help="the directory of the stores")
         state.add_argument("--app", metavar="NAME", help="of this app alone")
@@ -92,7 +94,7 @@ class StreamsCommand:
             metavar="NAME=VALUE",
             help="with --json: check that the app can run with this setting; may be repeated",
         )
-        for each in (run, state, *shows.values()):
+        for each in (run, move, state, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -100,6 +102,10 @@ class StreamsCommand:
             from moldau.streams.commands.run_action import run_app
 
             return run_app(arguments, context)
+        if arguments.action == "move":
+            from moldau.streams.commands.move_action import move_app
+
+            return move_app(arguments, context)
         if arguments.action in _SHOWS:
             from moldau.streams.commands.show_action import show_app
 
@@ -107,6 +113,22 @@ class StreamsCommand:
         from moldau.streams.commands.state_action import list_state
 
         return list_state(arguments, context)
+
+
+def _add_move(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
+    move = add_parser(
+        "move",
+        help="carry a stopped app to another engine, with its stores and offsets",
+        description="Carries the stores and the offsets of a stopped app from the embedded "
+        "engine to a new checkpoint on Spark, or back, so that counts go on.",
+    )
+    add_connection_arguments(move)
+    _add_app(move)
+    move.add_argument("--to", choices=_ENGINES, required=True, help="the engine to move to")
+    move.add_argument(
+        "--checkpoint", metavar="DIR", required=True, help="the app's checkpoint on Spark"
+    )
+    return move
 
 
 def _add_engine(parser: ArgumentParser) -> None:

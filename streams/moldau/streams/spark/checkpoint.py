@@ -1,6 +1,8 @@
 """The directory of an app's state on Spark: its topology, the committed versions, one driver.
 
     DIR/.lock, DIR/app.json, DIR/runs
+    DIR/left               the app has moved to the embedded engine
+    DIR/0/moved.json       where the app began, if it was moved here
     DIR/0/query/           Spark's own checkpoint of sub-topology 0
     DIR/0/commits/BATCH    the versions of its tasks after a batch
     DIR/0/state/0_PARTITION/TOKEN.delta, TOKEN.snapshot
@@ -15,7 +17,7 @@ import json
 import posixpath
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Final, Self
+from typing import Any, Final, Self
 
 from moldau.runtime.files import FileLock, Files
 from moldau.runtime.places import absolute_path
@@ -24,6 +26,7 @@ from moldau.streams.problems import StreamsError, TopologyError
 from moldau.streams.spark.versions import KEPT_BATCHES, Version, from_json, stale_files, to_json
 
 _DIGITS: Final = 12
+_LEFT: Final = "left"
 
 
 class Checkpoint:
@@ -53,6 +56,11 @@ class Checkpoint:
             ) from None
         with ExitStack() as on_failure:
             on_failure.callback(lock.release)
+            if files.exists(posixpath.join(path, _LEFT)):
+                raise StreamsError(
+                    f"checkpoint={path}: its app has moved to the embedded engine: run it there, "
+                    "or move it back to a new --checkpoint"
+                )
             made_ms = _checked_app(files, posixpath.join(path, "app.json"), path, plan, now_ms)
             runs = posixpath.join(path, "runs")
             run = int(files.read_text(runs)) + 1 if files.exists(runs) else 1
@@ -88,7 +96,56 @@ class Checkpoint:
     def versions_before(self, program: int, batch: int) -> dict[int, Version]:
         """Return the versions that a batch begins with."""
         earlier = [each for each in self._committed(program) if each < batch]
-        return self._versions(program, max(earlier)) if earlier else {}
+        if earlier:
+            return self._versions(program, max(earlier))
+        moved = self._read_moved(program)
+        return from_json(moved["versions"]) if moved else {}
+
+    @property
+    def is_used(self) -> bool:
+        """Whether a query has begun here, or an app was moved here."""
+        programs = [name for name in self.files.list(self.path) if name.isdecimal()]
+        return any(self.files.list(posixpath.join(self.path, name)) for name in programs)
+
+    def begin_moved(
+        self,
+        program: int,
+        offsets: Mapping[str, Mapping[int, int]],
+        versions: Mapping[int, Version],
+    ) -> None:
+        """Begin a sub-topology with stores and offsets of another engine."""
+        self.files.make_dirs(posixpath.join(self.path, str(program)))
+        found = {"offsets": offsets, "versions": to_json(versions)}
+        self.files.write_text_atomic(self._moved(program), json.dumps(found))
+
+    def moved_offsets(self, program: int) -> dict[str, dict[int, int]]:
+        """Return the offsets that the sub-topology began with; empty if it was not moved here."""
+        return {
+            topic: {int(partition): offset for partition, offset in each.items()}
+            for topic, each in self._read_moved(program).get("offsets", {}).items()
+        }
+
+    def last(self, program: int, partition: int) -> tuple[int, Version | None]:
+        """Return the last committed batch, -1 for none, and the version of a task after it."""
+        batch = max(self._committed(program), default=-1)
+        return batch, self.versions_before(program, batch + 1).get(partition)
+
+    def read_state(self, program: int, partition: int, name: str) -> bytes:
+        """Return a file of a task."""
+        return self.files.read_whole(posixpath.join(self._task(program, partition), name))
+
+    def write_state(self, program: int, partition: int, name: str, data: bytes) -> None:
+        """Write a file of a task. It is durable when this returns."""
+        folder = self._task(program, partition)
+        self.files.make_dirs(folder)
+        with self.files.open(posixpath.join(folder, name), "create") as file:
+            file.append(data)
+            file.sync()
+        self.files.sync_dir(folder)
+
+    def leave(self) -> None:
+        """Refuse this directory from now on: the app has moved to another engine."""
+        self.files.write_text_atomic(posixpath.join(self.path, _LEFT), "embedded\n")
 
     def is_committed(self, program: int, batch: int) -> bool:
         """Whether the batch has counted already: a driver may end before Spark notes it."""
@@ -115,6 +172,19 @@ class Checkpoint:
             kept = [versions[task] for versions in left if task in versions]
             for stale in stale_files(self.files.list(folder), kept, before):
                 self.files.remove(posixpath.join(folder, stale))
+
+    def _task(self, program: int, partition: int) -> str:
+        return posixpath.join(self.state(program), f"{program}_{partition}")
+
+    def _moved(self, program: int) -> str:
+        return posixpath.join(self.path, str(program), "moved.json")
+
+    def _read_moved(self, program: int) -> dict[str, Any]:
+        path = self._moved(program)
+        found: dict[str, Any] = {}
+        if self.files.exists(path):
+            found = json.loads(self.files.read_text(path))
+        return found
 
     def _has_state(self, program: int) -> bool:
         return self.files.exists(self.state(program))

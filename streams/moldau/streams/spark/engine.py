@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import logging
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any, Final, Self
 
+from moldau.client import LATEST, TopicPartition
+from moldau.client.sync import Admin
 from moldau.runtime.threads import here
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
@@ -79,13 +82,29 @@ class SparkApp:
         """Run all records that are there, those in repartition topics included.
 
         Sub-topologies run one after the other, again until none finds records."""
-        with self._told():
+        with self._told(), Admin(self._settings.of("admin")) as admin:
             while True:
                 before = self.records
                 for program in self._layout.plan.programs:
-                    self._query(program, {"availableNow": True}).awaitTermination()
+                    if self._is_behind(program, admin):
+                        self._query(program, {"availableNow": True}).awaitTermination()
                 if self.records == before:
                     return
+
+    def _is_behind(self, program: Program, admin: Admin) -> bool:
+        """Whether the inputs have more than the committed batches have read. A query that finds
+        nothing takes a second."""
+        batch, _ = self._checkpoint.last(program.index, 0)
+        read = self._checkpoint.ends(program.index, batch)
+        wanted = {
+            TopicPartition(topic, partition): LATEST
+            for topic in program.inputs
+            for partition in range(self._layout.counts[topic])
+        }
+        return any(
+            end.offset > read.get(where.topic, {}).get(where.partition, 0)
+            for where, end in admin.list_offsets(wanted, is_committed=True).items()
+        )
 
     def stop(self) -> None:
         """Stop the queries and release the checkpoint. A batch that runs does not count."""
@@ -116,6 +135,9 @@ class SparkApp:
     def _query(self, program: Program, trigger: Mapping[str, Any]) -> Any:
         rows = self._spark.readStream.format("moldau").option("subscribe", ",".join(program.inputs))
         rows = rows.option("includeHeaders", "true").options(**_reader_options(self._settings))
+        moved = self._checkpoint.moved_offsets(program.index)
+        if moved:
+            rows = rows.option("startingOffsets", json.dumps(moved))
         name = f"{program.app}-{program.index}"
         writer = rows.load().writeStream.queryName(name).trigger(**trigger)
         writer = writer.option("checkpointLocation", self._checkpoint.query(program.index))

@@ -15,13 +15,15 @@ from moldau.streams.worker.settings import AppSettings
 _OUTPUT_WAIT_MS = "3000"
 
 
-def prepare(plan: Plan, settings: AppSettings) -> Layout:
+def prepare(plan: Plan, settings: AppSettings, *, has_changelogs: bool = False) -> Layout:
     """Return the layout, with all topics there. Raise TopologyError if the app cannot run."""
     with Admin(settings.of("admin")) as admin:
         there = _counts(admin)
         layout = laid_out(plan, there)
         _require(plan.app, settings, [name for name in layout.outputs if name not in there])
         own = {topic.name for topic in plan.repartitions}
+        if has_changelogs:
+            own |= plan.changelogs().keys()
         for each in layout.internal:
             if each.name in own and each.name not in there:
                 copies = settings.own[rows.replication_factor]

@@ -1,0 +1,135 @@
+"""The rows of a store as the records of its changelog: the inverse of a store's `restore`. Pure.
+
+Invariant: what `changes_of` returns restores to the very rows that it was given. That is tried out
+each time, so a store whose rows it does not understand is refused, and never carried wrongly.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from struct import Struct
+from typing import Final
+
+from moldau.streams.engine.task import Task
+from moldau.streams.lakes.rows import LakeRows
+from moldau.streams.plan.plan import Program
+from moldau.streams.problems import StateError
+from moldau.streams.state.backing import Backing, MemoryBacking
+from moldau.streams.state.changes import Changes
+from moldau.streams.state.spec import StoreKind, StoreSpec
+
+_TIME: Final = Struct(">q")
+_TIME_BYTES: Final = 8
+_LENGTH: Final = Struct(">I")
+_SLICE: Final = Struct(">QI")
+_END: Final = Struct(">Q")
+_NO_SEQUENCE: Final = b"\0\0\0\0"
+_CLOCK_ROW: Final = b"\xff"
+_TIMED_ROWS: Final = b"k"
+_SESSION_TIMES: Final = b"\xf0"
+Rows = Mapping[bytes, bytes]
+
+
+def rows_of(backing: Backing) -> dict[bytes, bytes]:
+    """Return all rows, without the clock: a store finds that again in its records."""
+    return {key: value for key, value in backing.scan(b"", None) if key != _CLOCK_ROW}
+
+
+def backings_of(program: Program) -> dict[str, MemoryBacking]:
+    """Return an empty backing for each store of a program."""
+    return {store.name: MemoryBacking() for store in program.stores}
+
+
+def restored_task(
+    program: Program, partition: int, backings: Mapping[str, Backing], metadata: Sequence[str] = ()
+) -> Task:
+    """Return a task that only restores: its lake tables are empty."""
+    lakes = {table.name: LakeRows(table) for table in program.lake_tables}
+    return Task(program, partition, backings, metadata=metadata, global_tables=lakes)
+
+
+def changes_of(program: Program, partition: int, store: StoreSpec, rows: Rows) -> Changes:
+    """Return the changelog that holds these rows. Raise StateError if they cannot be carried."""
+    found = _changes(store, rows)
+    backings = backings_of(program)
+    restored_task(program, partition, backings).restore(store.name, found)
+    if rows_of(backings[store.name]) != dict(rows):
+        raise StateError(
+            f"app={program.app} {store.name}: a {store.kind.value} store with such rows cannot be "
+            "carried to a changelog: let the app run where it is"
+        )
+    return found
+
+
+def newest(changes: Changes) -> dict[bytes, tuple[bytes, int]]:
+    """Return what a changelog holds: the last value and time of each key, without deleted ones."""
+    found: dict[bytes, tuple[bytes, int]] = {}
+    for key, value, time in zip(changes.keys, changes.values, changes.timestamps, strict=True):
+        if value is None:
+            found.pop(key, None)
+        else:
+            found[key] = value, time
+    return found
+
+
+def difference(store: StoreSpec, before: Changes, after: Changes) -> Changes:
+    """Return the records that lead a changelog from `before` to `after`.
+
+    A versioned store has several records of a key, which all count: it gets all, after deletions of
+    nothing."""
+    found = Changes()
+    if store.kind is StoreKind.VERSIONED:
+        there = set(zip(before.keys, before.values, before.timestamps, strict=True))
+        for row in zip(after.keys, after.values, after.timestamps, strict=True):
+            if row not in there:
+                found.add(*row)
+        return found
+    old, new = newest(before), newest(after)
+    for key, (value, time) in new.items():
+        if old.get(key) != (value, time):
+            found.add(key, value, time)
+    for key, (_, time) in old.items():
+        if key not in new:
+            found.add(key, None, time)
+    return found
+
+
+def _changes(store: StoreSpec, rows: Rows) -> Changes:
+    found = Changes()
+    for key, value in rows.items():
+        row = _record(store, key, value)
+        if row is not None:
+            found.add(*row)
+    if store.kind is StoreKind.VERSIONED:
+        order: Sequence[int] = sorted(range(len(found)), key=found.timestamps.__getitem__)
+        return Changes(
+            [found.keys[at] for at in order],
+            [found.values[at] for at in order],
+            [found.timestamps[at] for at in order],
+        )
+    return found
+
+
+def _record(store: StoreSpec, key: bytes, value: bytes) -> tuple[bytes, bytes | None, int] | None:
+    """Return the record of a row; None for a row that a store makes from others."""
+    kind = store.kind
+    if kind is StoreKind.KEY_VALUE:
+        if store.is_timed:
+            if not key.startswith(_TIMED_ROWS):
+                return None
+            key = key[1:]
+        return key, value[_TIME_BYTES:], _TIME.unpack_from(value)[0]
+    if kind is StoreKind.WINDOW and store.slice_ms is None:
+        start = key[:_TIME_BYTES]
+        name = key[_TIME_BYTES:] + start + _NO_SEQUENCE
+        return name, value[_TIME_BYTES:], _TIME.unpack_from(value)[0]
+    if kind is StoreKind.VERSIONED:
+        (length,) = _LENGTH.unpack_from(key)
+        name = key[_LENGTH.size : _LENGTH.size + length]
+        (time,) = _END.unpack_from(key, _LENGTH.size + length)
+        return name, value[1:] if value[:1] == b"\1" else None, time
+    if kind is StoreKind.SESSION and key.startswith(_SESSION_TIMES):
+        return None
+    _, length = _SLICE.unpack_from(key)
+    name, place = key[_SLICE.size : _SLICE.size + length], key[_SLICE.size + length :]
+    return name + place, value, _END.unpack_from(place)[0]

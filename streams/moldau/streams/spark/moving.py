@@ -1,0 +1,270 @@
+"""Move a stopped app between the embedded engine and Spark, with its stores and its offsets.
+
+To Spark: the stores are read from their changelogs, and become the first snapshots of a new
+checkpoint, from which each query starts at the offsets that the app's group has.
+
+To the embedded engine: the stores are read from the checkpoint. What their changelogs lack is
+written in one transaction with the offsets of the app's group, so a move that is cut short has
+moved nothing. The checkpoint is left for good.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, closing
+from dataclasses import dataclass
+from typing import Any, Final
+
+from moldau.client import EARLIEST, GroupMetadata, KafkaError, OffsetAndMetadata, TopicPartition
+from moldau.client.sync import Admin, Consumer, Producer
+from moldau.runtime.real import RealClock
+from moldau.runtime.real_files import RealFiles
+from moldau.streams.plan.layout import Layout
+from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.problems import StateError, StreamsError
+from moldau.streams.running import checked
+from moldau.streams.spark.carrying import (
+    backings_of,
+    changes_of,
+    difference,
+    restored_task,
+    rows_of,
+)
+from moldau.streams.spark.changes import Change, apply, decoded, encoded
+from moldau.streams.spark.checkpoint import Checkpoint
+from moldau.streams.spark.limits import check
+from moldau.streams.spark.topics import prepare
+from moldau.streams.spark.versions import Version, recorded_version, token_of
+from moldau.streams.state.changes import Changes
+from moldau.streams.state.spec import StoreSpec
+from moldau.streams.worker.settings import AppSettings
+
+_POLL_S: Final = 0.05
+_QUICK: Final = {"isolation.level": "read_committed", "fetch.max.wait.ms": "50"}
+Offsets = Mapping[TopicPartition, OffsetAndMetadata]
+
+
+@dataclass(frozen=True, slots=True)
+class Moved:
+    """What a move has carried."""
+
+    app: str
+    tasks: int
+    rows: int
+
+
+def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
+    """Carry a stopped app to a new checkpoint. Raise StreamsError if it cannot be moved."""
+    check(plan)
+    settings = checked(given)
+    for program in plan.programs:
+        for store in program.stores:
+            if store.changelog(plan.app) is None:
+                raise StateError(
+                    f"app={plan.app} {store.name}: it has no changelog, so its rows are on the "
+                    "machines alone: give it one, or start the app anew on Spark"
+                )
+    with ExitStack() as left:
+        kept = left.enter_context(closing(_held(plan, checkpoint)))
+        if kept.is_used:
+            raise StreamsError(
+                f"checkpoint={kept.path}: it has batches already: give a new --checkpoint"
+            )
+        admin = left.enter_context(Admin(settings.of("admin")))
+        committed = _stopped(admin, plan.app)
+        if not committed:
+            raise StreamsError(
+                f"app={plan.app}: its group has no offsets, so there is nothing to move: start it "
+                "on Spark"
+            )
+        layout = prepare(plan, settings)
+        reader = left.enter_context(_Reader(settings))
+        rows, tasks = 0, 0
+        for program in plan.programs:
+            offsets: dict[str, dict[int, int]] = {}
+            versions = {}
+            for partition in range(layout.tasks(program)):
+                for topic in program.inputs:
+                    at = committed.get(TopicPartition(topic, partition))
+                    offsets.setdefault(topic, {})[partition] = EARLIEST if at is None else at.offset
+                version, count = _snapshot(program, partition, committed, reader, kept)
+                versions[partition] = version
+                rows, tasks = rows + count, tasks + 1
+            kept.begin_moved(program.index, offsets, versions)
+    return Moved(plan.app, tasks, rows)
+
+
+def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
+    """Carry a stopped app from its checkpoint to its changelogs and its group. Raise StreamsError
+    if it cannot be moved."""
+    settings = checked(given)
+    with ExitStack() as left:
+        kept = left.enter_context(closing(_held(plan, checkpoint)))
+        admin = left.enter_context(Admin(settings.of("admin")))
+        _stopped(admin, plan.app)
+        recorded = admin.group_offsets(f"{plan.app}-spark", require_stable=True)
+        layout = prepare(plan, settings, has_changelogs=True)
+        reader = left.enter_context(_Reader(settings))
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        records: list[tuple[str, int, Changes]] = []
+        rows, tasks = 0, 0
+        for program, partition in _tasks(plan, layout):
+            version, found = _last(program, partition, kept, recorded)
+            offsets.update(found)
+            tasks += 1
+            for store, changes in _stores(program, partition, version, kept):
+                topic = store.changelog(plan.app)
+                if topic is not None and store.source_topic is None:
+                    there = reader.changes(topic, partition)
+                    records.append((topic, partition, difference(store, there, changes)))
+                    rows += len(changes)
+        if not offsets:
+            raise StreamsError(
+                f"checkpoint={kept.path}: it has no batch, so there is nothing to move: start the "
+                "app on the embedded engine"
+            )
+        _write(settings, plan.app, records, offsets)
+        kept.leave()
+    return Moved(plan.app, tasks, rows)
+
+
+def _held(plan: Plan, checkpoint: str) -> Checkpoint:
+    return Checkpoint.open(RealFiles(), checkpoint, plan, RealClock().wall_ms())
+
+
+def _stopped(admin: Any, app: str) -> Offsets:
+    """Return the offsets of the app's group. Raise StreamsError if the app runs."""
+    try:
+        members = len(admin.describe_group(app).members)
+        if members:
+            raise StreamsError(
+                f"app={app}: it still runs, with {members} worker{'s' * (members > 1)} in its "
+                "group: stop it first, which commits"
+            )
+        found: Offsets = admin.group_offsets(app, require_stable=True)
+    except KafkaError as error:
+        if error.code.name != "GROUP_ID_NOT_FOUND":
+            raise
+        return {}
+    return found
+
+
+def _tasks(plan: Plan, layout: Layout) -> Iterator[tuple[Program, int]]:
+    for program in plan.programs:
+        for partition in range(layout.tasks(program)):
+            yield program, partition
+
+
+def _snapshot(
+    program: Program, partition: int, committed: Offsets, reader: _Reader, kept: Checkpoint
+) -> tuple[Version, int]:
+    """Read the stores of a task from their changelogs, and write them as its first version."""
+    inputs = [committed.get(TopicPartition(topic, partition)) for topic in program.inputs]
+    texts = [each.metadata for each in inputs if each is not None]
+    backings = backings_of(program)
+    task = restored_task(program, partition, backings, texts)
+    for store in program.stores:
+        topic = store.changelog(program.app)
+        assert topic is not None
+        end = None
+        if store.source_topic is not None:  # the rest is input that is not processed yet
+            at = committed.get(TopicPartition(topic, partition))
+            end = 0 if at is None else at.offset
+        task.restore(store.name, reader.changes(topic, partition, end))
+    rows = [
+        Change(at, key, value)
+        for at, store in enumerate(program.stores)
+        for key, value in backings[store.name].scan(b"", None)
+    ]
+    token = token_of(0, 0, 0)
+    data = encoded(rows) if rows else b""
+    version = Version(token, (), 0, 0, task.metadata())
+    if data:
+        version = Version().after(token, len(data), task.metadata(), is_snapshot=True)
+        kept.write_state(program.index, partition, version.files[-1], data)
+    return version, len(rows)
+
+
+def _last(
+    program: Program, partition: int, kept: Checkpoint, recorded: Offsets
+) -> tuple[Version, dict[TopicPartition, OffsetAndMetadata]]:
+    """Return the version of a task after its last batch, and its offsets. A driver that was killed
+    may have left a batch that only some tasks have committed: each has recorded it."""
+    batch, version = kept.last(program.index, partition)
+    wanted = [TopicPartition(topic, partition) for topic in program.inputs]
+    own = {where: recorded[where] for where in wanted if where in recorded}
+    texts = [each.metadata for each in own.values()]
+    newer = recorded_version(texts, kept.id, batch + 1, version or Version())
+    ends = kept.ends(program.index, batch + 1 if newer is not None else batch)
+    if newer is not None:
+        version = newer
+    if version is None:
+        return Version(), {}
+    offsets = {}
+    for where in wanted:
+        end = ends.get(where.topic, {}).get(partition)
+        if end is None:
+            end = kept.moved_offsets(program.index).get(where.topic, {}).get(partition)
+        if end is not None and end >= 0:
+            offsets[where] = OffsetAndMetadata(end, metadata=version.times)
+    return version, offsets
+
+
+def _stores(
+    program: Program, partition: int, version: Version, kept: Checkpoint
+) -> Iterator[tuple[StoreSpec, Changes]]:
+    """Yield the stores of a version with their whole changelogs."""
+    backings = backings_of(program)
+    plain = [backings[store.name] for store in program.stores]
+    for name in version.files:
+        apply(decoded(kept.read_state(program.index, partition, name), name), plain)
+    for store in program.stores:
+        yield store, changes_of(program, partition, store, rows_of(backings[store.name]))
+
+
+def _write(
+    settings: AppSettings,
+    app: str,
+    records: list[tuple[str, int, Changes]],
+    offsets: dict[TopicPartition, OffsetAndMetadata],
+) -> None:
+    own = {"transactional.id": f"{app}-move"}
+    with Producer({**settings.of("producer"), **own}) as producer, producer.transaction():
+        for topic, partition, changes in records:
+            if len(changes):
+                producer.send_many(
+                    topic,
+                    changes.values,
+                    keys=changes.keys,
+                    timestamps_ms=changes.timestamps,
+                    partition=partition,
+                )
+        producer.send_offsets(offsets, GroupMetadata(app, -1, "", None))
+
+
+class _Reader:
+    """Reads changelogs from their beginnings."""
+
+    def __init__(self, settings: AppSettings) -> None:
+        self._consumer: Consumer[Any, Any] = Consumer({**settings.of("consumer"), **_QUICK})
+
+    def __enter__(self) -> _Reader:
+        self._consumer.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._consumer.close()
+
+    def changes(self, topic: str, partition: int, end: int | None = None) -> Changes:
+        """Return the records of a partition before `end`, or all."""
+        found, where = Changes(), TopicPartition(topic, partition)
+        consumer = self._consumer
+        consumer.assign([where])
+        consumer.seek_to_beginning([where])
+        stop = consumer.end_offsets([where])[where] if end is None else end
+        while (consumer.position(where) or 0) < stop:
+            for part in consumer.poll(_POLL_S):
+                for record in part.records:
+                    if record.key is not None and record.offset < stop:
+                        found.add(record.key, record.value, record.timestamp)
+        return found

@@ -1,0 +1,133 @@
+"""An app moves from the embedded engine to Spark and back, and gives what it gives without a move.
+
+The part on Spark runs without Java: see `tests.streams.spark.batches`.
+"""
+
+from __future__ import annotations
+
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from typing import Any
+
+import pytest
+
+from moldau.client.sync import Consumer
+from moldau.runtime.real_files import RealFiles
+from moldau.streams import Stream, Streams, session
+from moldau.streams.problems import StreamsError
+from moldau.streams.spark.checkpoint import Checkpoint
+from moldau.streams.spark.moving import to_embedded, to_spark
+from moldau.testing import SyncEmbeddedBroker
+from tests.spark import streams_apps as apps
+from tests.streams.spark.batches import Batches
+
+
+def all_stores(name: str) -> Streams:
+    """An app with each kind of store, in several sub-topologies."""
+    app = Streams(name, emit="every")
+    lines = app.stream(f"{name}-lines", str, key=str)
+    apps._windowed_join(app, lines)
+    apps._word_count(lines, f"{name}-words")
+    _sessions(lines, f"{name}-sessions")
+    versions = app.table(f"{name}-versions", str, key=str, versioned="1h", name="versions")
+    lines.join(versions, lambda line, other: f"{line}/{other}").to(f"{name}-with-versions")
+    lines.join(lines, lambda one, other: f"{one}+{other}", within="2s", name="pairs").to(
+        f"{name}-pairs"
+    )
+    return app
+
+
+def _sessions(lines: Stream[str, str], to: str) -> None:
+    found = lines.group_by_key().window(session("2s", grace="5s")).count(name="spans").changes()
+    found.map(lambda key, count: (key.key, str(count)), key=str, type=str).to(to)
+
+
+def given(servers: str) -> dict[str, object]:
+    return {"bootstrap.servers": servers}
+
+
+def on_stages(servers: str, app: Streams, checkpoint: Path, *, dies: bool = False) -> None:
+    batches = Batches(app.plan(), servers, checkpoint, Random(1), is_cut=False)
+    try:
+        if dies:
+            batches.die()
+        else:
+            batches.settle()
+    finally:
+        batches.close()
+
+
+def test_an_app_moves_there_and_back_without_a_gap_or_a_repeat(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    servers, names = moldau_broker.bootstrap_servers, (f"{moldau_topic}-e", f"{moldau_topic}-m")
+    staying, moving = (all_stores(name) for name in names)
+    for app in (staying, moving):
+        apps.make_topics(servers, app)
+    first, second = tmp_path / "one", tmp_path / "two"
+
+    def write(at: int) -> None:
+        for name in names:
+            apps.write(servers, name, at, 60)
+        apps.embedded(servers, staying, tmp_path / "staying")
+
+    write(0)
+    apps.embedded(servers, moving, tmp_path / "state")
+    to_spark(moving.plan(), str(first / "checkpoint"), given(servers))
+    write(60)
+    on_stages(servers, moving, first)
+    to_embedded(moving.plan(), str(first / "checkpoint"), given(servers))
+    write(120)
+    apps.embedded(servers, moving, tmp_path / "state")
+    moved = to_spark(moving.plan(), str(second / "checkpoint"), given(servers))
+    write(180)
+    on_stages(servers, moving, second, dies=True)
+    to_embedded(moving.plan(), str(second / "checkpoint"), given(servers))
+    write(240)
+    apps.embedded(servers, moving, tmp_path / "elsewhere")  # all state is from the changelogs
+
+    found, expected = (
+        apps.in_order(apps.outs_of(servers, app), app.name) for app in (moving, staying)
+    )
+    assert moved.rows > 50
+    assert sum(map(len, expected.values())) > 1000
+    assert found == expected
+
+
+def test_what_cannot_be_moved_is_told_in_one_line(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    servers, name = moldau_broker.bootstrap_servers, moldau_topic
+    app = apps.word_count(name)
+    plan, checkpoint = app.plan(), str(tmp_path / "one" / "checkpoint")
+    apps.make_topics(servers, app)
+
+    def refused(move: Any, to: str = checkpoint) -> str:
+        with pytest.raises(StreamsError) as raised:
+            move(plan, to, given(servers))
+        assert "\n" not in str(raised.value)
+        return str(raised.value)
+
+    assert "has no offsets, so there is nothing to move" in refused(to_spark)
+    assert "it has no batch, so there is nothing to move" in refused(to_embedded)
+
+    apps.write(servers, name, 0, 20, has_cities=False)
+    apps.embedded(servers, app, tmp_path / "state")
+    with Consumer(bootstrap_servers=servers, group_id=name) as member:
+        member.subscribe([f"{name}-lines"])
+        while not member.assignment:
+            member.poll(0.1)
+        assert "it still runs, with 1 worker in its group" in refused(to_spark)
+
+    with closing(Checkpoint.open(RealFiles(), checkpoint, plan, 1)):
+        assert "another driver runs with it" in refused(to_spark)
+    to_spark(plan, checkpoint, given(servers))
+    assert "it has batches already" in refused(to_spark)
+
+    on_stages(servers, app, tmp_path / "one")
+    to_embedded(plan, checkpoint, given(servers))
+    assert "has moved to the embedded engine" in refused(to_embedded)
+    to_spark(plan, str(tmp_path / "two"), given(servers))
+    plan = apps.windowed_join(name).plan()
+    assert "had other inputs or stores" in refused(to_embedded, str(tmp_path / "two"))
