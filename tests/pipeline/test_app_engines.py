@@ -35,6 +35,13 @@ def test_it_is_planned_and_drawn_with_its_master() -> None:
     assert found.groups == ("words-spark", "connect-write-counts")
 
 
+def test_another_engine_than_that_of_the_last_run_is_planned() -> None:
+    text = plan_text(plan(pipeline(ON_SPARK), Facts(engines={"count-words": "embedded"})))
+
+    assert "engine: embedded -> spark" in text
+    assert "it begins without state, unless `moldau streams move` carries it" in text
+
+
 def test_it_is_started_with_its_checkpoint_and_without_processes() -> None:
     (app,) = pipeline(ON_SPARK).apps
     words = app_words(app, "one:9092", "/shared/words", "words.json")

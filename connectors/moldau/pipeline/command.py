@@ -245,7 +245,7 @@ def _plan(arguments: Namespace, context: Context) -> int:
                 "and connectors: this is the plan of a new one\n"
             )
     if last_run is not None and last_run.cluster == state.cluster:
-        facts = replace(facts, topologies=last_run.topologies)
+        facts = replace(facts, topologies=last_run.topologies, engines=last_run.engines)
     found = plan(reading.pipeline, facts)
     if arguments.json:
         write_json(context.out, found.to_json())

@@ -27,6 +27,7 @@ class LastRun:
     topics: Mapping[str, TopicFacts] = field(default_factory=dict)
     connectors: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     topologies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
+    engines: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def of(cls, cluster: str, pipeline: Pipeline, facts: Facts) -> Self:
@@ -36,7 +37,8 @@ class LastRun:
         }
         own = {each.name for each in pipeline.connectors}
         connectors = {name: dict(each) for name, each in facts.connectors.items() if name in own}
-        return cls(cluster, facts.topics, connectors, topologies)
+        engines = {app.name: app.engine for app in pipeline.apps}
+        return cls(cluster, facts.topics, connectors, topologies, engines)
 
     @classmethod
     def load(cls, data: DataDirectory) -> Self | None:
@@ -45,7 +47,8 @@ class LastRun:
         if found is None:
             return None
         topics = {name: TopicFacts(**each) for name, each in found["topics"].items()}
-        return cls(found["cluster"], topics, found["connectors"], found["topologies"])
+        engines = found.get("engines", {})  # a run of an older version has none
+        return cls(found["cluster"], topics, found["connectors"], found["topologies"], engines)
 
     def save(self, data: DataDirectory) -> None:
         """Write it to a data directory, in place of the one before."""

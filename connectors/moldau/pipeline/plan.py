@@ -38,6 +38,8 @@ class Facts:
     """The cluster is the pipeline's own broker, so nothing else makes topics there."""
     topologies: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     """The topologies of the apps in the last `run` on this cluster, as of `topology_of`."""
+    engines: Mapping[str, str] = field(default_factory=dict)
+    """The engines of the apps in that `run`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,6 +77,10 @@ def plan(pipeline: Pipeline, facts: Facts) -> Plan:
         changes = _topology_changes(app, facts)
         if changes:
             others += "; its topology is not that of the last run"
+        before = facts.engines.get(app.name, app.engine)
+        if before != app.engine:
+            changes = (Change("engine", before, app.engine), *changes)
+            others += "; it begins without state, unless `moldau streams move` carries it"
         steps.append(PlanStep(Action.START, "app", app.name, changes, processes + others))
     steps += [PlanStep(Action.START, "job", job.name, note=job.place) for job in pipeline.jobs]
     steps += [_connector(each, facts.connectors.get(each.name)) for each in pipeline.sources]
