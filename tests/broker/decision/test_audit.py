@@ -83,6 +83,23 @@ def test_a_dry_run_serves_what_it_would_deny_and_says_so(tmp_path: Path) -> None
     assert suggested(texts, "User:bob").rules == []
 
 
+@pytest.mark.parametrize("has_rule", [False, True])
+def test_a_writer_of_a_topic_needs_no_right_to_be_idempotent(
+    has_rule: bool, tmp_path: Path
+) -> None:
+    """WRITE on any topic suffices for it (KIP-679), so a rule for it would be one too many."""
+    path, index = tmp_path / "audit.jsonl", AclIndex()
+    if has_rule:
+        index.add(rule("orders", AclPermission.ALLOW)._replace(operation=AclOperation.WRITE))
+    made = authorizer(path, index, is_dry_run=True)
+    made.allowed(ALICE, Right(AclResource.CLUSTER, AclOperation.IDEMPOTENT_WRITE), ("c",))
+    alone = suggested(path.read_text(encoding="utf-8").splitlines())
+    assert [each.operation for each in alone.rules] == [AclOperation.IDEMPOTENT_WRITE]
+    made.allowed(ALICE, Right(AclResource.TOPIC, AclOperation.WRITE), ("orders",))
+    found = suggested(path.read_text(encoding="utf-8").splitlines())
+    assert [each.operation for each in found.rules] == ([] if has_rule else [AclOperation.WRITE])
+
+
 def test_a_full_log_is_kept_as_the_old_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     path = tmp_path / "audit.jsonl"
     monkeypatch.setattr(audit, "FILE_BYTES_MAX", 600)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import httpx
@@ -10,7 +11,7 @@ import pytest
 from moldau.broker.main.exposure import exposed
 from moldau.broker.settings import Listener
 from moldau.runtime.node_processes import free_ports
-from tests.broker.main.processes import broker_process
+from tests.broker.main.processes import broker_process, finished
 
 
 @pytest.mark.parametrize(
@@ -52,3 +53,25 @@ def test_metrics_with_a_token_are_read_by_no_other_client(tmp_path: Path) -> Non
         assert (found.status_code, "kafka_server" in found.text) == (200, True)
         assert client.get(f"{url}/readyz").status_code == 200
         assert "open to everyone" not in broker.stop()[1]
+
+
+@pytest.mark.real
+def test_a_live_broker_is_asked_what_is_open(tmp_path: Path) -> None:
+    """It tells what it was given, also that nothing is denied, which its log says at the start."""
+    audit = tmp_path / "audit.jsonl"
+    dry_run = (
+        *("--set", "authorizer.class.name=standard", "--set", "super.users=User:ANONYMOUS"),
+        *("--set", "moldau.authorizer.dry.run=true", "--set", f"moldau.audit.log={audit}"),
+    )
+    check = ("security", "check", "--bootstrap")
+    with broker_process(tmp_path, *dry_run) as broker:
+        address = f"{broker.host}:{broker.port}"
+        code, out, err = finished(*check, address, "--json", home=tmp_path)
+        assert (code, err) == (1, "")
+        found = {each["setting"]: each["what"] for each in json.loads(out)}
+        assert set(found) == {"listener.security.protocol.map", "moldau.authorizer.dry.run"}
+        assert all(each.startswith("broker 1: ") for each in found.values())
+        code, out, err = finished(*check, address, "--data", "x", home=tmp_path)
+        assert (code, out) == (2, "")
+        assert "give them, or --bootstrap" in err
+        assert "it is a dry run setting=moldau.authorizer.dry.run" in broker.stop()[1]

@@ -134,6 +134,10 @@ def test_a_key_that_is_none_is_told() -> None:
         ({}, ["listener.security.protocol.map", "authorizer.class.name"]),
         ({"authorizer.class.name": "standard"}, ["listener.security.protocol.map"]),
         (
+            {"authorizer.class.name": "standard", "allow.everyone.if.no.acl.found": "TRUE"},
+            ["listener.security.protocol.map", "allow.everyone.if.no.acl.found"],
+        ),
+        (
             {
                 "listeners": "SSL://:9092,CONTROLLER://localhost:9093",
                 "listener.security.protocol.map": "SSL:SSL,CONTROLLER:SSL",

@@ -1,4 +1,10 @@
-"""`moldau security check`: what is open in the settings of a node."""
+"""`moldau security check`: what is open in the settings of a node, or at the brokers of a cluster.
+
+A cluster is asked for the settings of its brokers that are up, so `--command-config` needs a user
+with DESCRIBE_CONFIGS on the cluster. Brokers do not tell the values of secrets, which are not
+needed here, nor `allow.everyone.if.no.acl.found`, which is a setting of the authorizer alone. Nor
+do they know what controllers without a broker were given.
+"""
 
 from __future__ import annotations
 
@@ -7,7 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from moldau.broker.main.given import add_arguments, settings_given
 from moldau.broker.main.summaries import SUMMARIES
-from moldau.cli.command import Context, Exit
+from moldau.cli.command import Context, Exit, UsageError
 
 if TYPE_CHECKING:
     from moldau.config import Settings
@@ -30,9 +36,18 @@ class SecurityCommand:
         check = actions.add_parser(
             "check",
             help="list what is open, and fail if anything is",
-            description="Reads the settings of a node, and starts nothing.",
+            description="Reads the settings of a node, and starts nothing; or, with --bootstrap "
+            "or --command-config, asks the brokers of a cluster for theirs.",
         )
         add_arguments(check)
+        check.add_argument(
+            "-b",
+            "--bootstrap",
+            "--bootstrap-server",
+            metavar="HOST:PORT[,...]",
+            help="where the cluster is",
+        )
+        check.add_argument("--command-config", metavar="FILE", help="the cluster's client settings")
         check.add_argument("--json", action="store_true", help="write JSON")
         check.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
@@ -40,8 +55,10 @@ class SecurityCommand:
         from moldau.cli.output import write_json, write_table
         from moldau.runtime.real_files import RealFiles
 
-        settings = settings_given(arguments, context.environment, RealFiles())
-        found = findings(settings)
+        if arguments.bootstrap or arguments.command_config:
+            found = _of_cluster(arguments, context)
+        else:
+            found = findings(settings_given(arguments, context.environment, RealFiles()))
         if arguments.json:
             write_json(context.out, [each._asdict() for each in found])
         elif found:
@@ -51,12 +68,40 @@ class SecurityCommand:
         return Exit.FAILED if found else Exit.DONE
 
 
+def _of_cluster(arguments: Namespace, context: Context) -> list[Finding]:
+    """Return what is open at the brokers that are up."""
+    from moldau.cli.commands.given_settings import given_settings
+
+    if arguments.config or arguments.assignments or arguments.data:
+        raise UsageError(
+            "--config, --set and --data are about a node that is not asked: give them, "
+            "or --bootstrap and --command-config"
+        )
+    arguments.client_settings = []
+    return [
+        each._replace(what=f"broker {node_id}: {each.what}")
+        for node_id, given in given_settings(arguments, context).items()
+        for each in findings(_settings(given))
+    ]
+
+
+def _settings(given: dict[str, str]) -> Settings:
+    from moldau.broker.settings import broker_settings
+    from moldau.config import overrides
+
+    return broker_settings(overrides(dict(given)))
+
+
 def findings(settings: Settings) -> list[Finding]:
     """Return what is open in the settings of a node."""
     from moldau.broker.main.exposure import is_local
     from moldau.broker.server.security import own_settings
     from moldau.broker.settings import read_listeners, tls
-    from moldau.broker.settings.security import authorizer_class_name, moldau_authorizer_dry_run
+    from moldau.broker.settings.security import (
+        ALLOW_EVERYONE,
+        authorizer_class_name,
+        moldau_authorizer_dry_run,
+    )
 
     listeners = read_listeners(settings)
     found = []
@@ -78,6 +123,9 @@ def findings(settings: Settings) -> list[Finding]:
         found.append(
             Finding("every client that is let in may do everything", authorizer_class_name.name)
         )
+    everyone = settings.others.get(ALLOW_EVERYONE)
+    if everyone is not None and str(everyone.value).strip().lower() == "true":
+        found.append(Finding("what no rule is about is open to every client", ALLOW_EVERYONE))
     if settings[moldau_authorizer_dry_run]:
         row = moldau_authorizer_dry_run.name
         found.append(Finding("denied requests are served: it is a dry run", row))

@@ -96,6 +96,16 @@ def audit_maker(runtime: Runtime, log: Logger) -> Callable[[str], AuditLog]:
     return make
 
 
+def warn_of_dry_run(settings: Settings, log: Logger) -> None:
+    """Tell the operator at each start that nothing is denied."""
+    if settings[moldau_authorizer_dry_run]:
+        log.warn(
+            "denied requests are served and written to the audit log: it is a dry run",
+            setting=moldau_authorizer_dry_run.name,
+            path=settings[moldau_audit_log],
+        )
+
+
 def note_ready(authorizer: Authorizer) -> None:
     """Let the authorizer decide: the metadata is known up to the end of the log."""
     if isinstance(authorizer, StandardAuthorizer):

@@ -39,7 +39,12 @@ from moldau.broker.network import NetworkMetrics, SocketServer
 from moldau.broker.replication import metrics as replica_metrics
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
-from moldau.broker.server.authorization import audit_maker, authorizer_of, note_ready
+from moldau.broker.server.authorization import (
+    audit_maker,
+    authorizer_of,
+    note_ready,
+    warn_of_dry_run,
+)
 from moldau.broker.server.channel import Audience, LocalController, kraft_version
 from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.coordinators import coordinators_of
@@ -194,6 +199,7 @@ class Broker:
         authorizer = authorizer_of(
             self._settings, lambda: self._publisher.image, audit_maker(self._runtime, log)
         )
+        warn_of_dry_run(self._settings, log)
         cluster_id = cluster_of(self._runtime.files, self._settings)
         directories = self._take_directories(cluster_id)
         controller = self._open_controller(cluster_id)

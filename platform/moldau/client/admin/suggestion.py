@@ -1,7 +1,8 @@
 """The rules that denied requests needed, from the lines of a broker's audit log.
 
 Rules that others imply are left out: READ, WRITE, DELETE and ALTER allow DESCRIBE, ALTER_CONFIGS
-allows DESCRIBE_CONFIGS. Requests that a rule denied are left out too: it was meant.
+allows DESCRIBE_CONFIGS, and WRITE on any topic allows what IDEMPOTENT_WRITE does (KIP-679).
+Requests that a rule denied are left out too: it was meant.
 """
 
 from __future__ import annotations
@@ -27,16 +28,25 @@ class Suggestion(NamedTuple):
 def suggested(lines: Iterable[str], principal: str | None = None) -> Suggestion:
     """Return the rules that the denied requests of a principal, or of all, needed."""
     wanted: set[Acl] = set()
+    writers: set[str] = set()
     bad_lines = 0
     for line in lines:
         try:
-            rule = _rule(json.loads(line))
+            facts = json.loads(line)
+            rule = _rule(facts)
         except (ValueError, KeyError, TypeError):
             bad_lines += 1
             continue
-        if rule is not None and principal in (None, rule.principal):
+        if rule.operation is AclOperation.WRITE and rule.type is AclResource.TOPIC:
+            writers.add(rule.principal)
+        if _lacked_a_rule(facts) and principal in (None, rule.principal):
             wanted.add(rule)
-    needed = (each for each in wanted if not _is_implied(each, wanted))
+    needed = (
+        each
+        for each in wanted
+        if not _is_implied(each, wanted)
+        and not (each.operation is AclOperation.IDEMPOTENT_WRITE and each.principal in writers)
+    )
     return Suggestion(sorted(needed, key=_order), bad_lines)
 
 
@@ -44,15 +54,19 @@ def _order(rule: Acl) -> tuple[str, int, str, int]:
     return rule.principal, rule.type, rule.name, rule.operation
 
 
-def _rule(facts: Any) -> Acl | None:
-    """Return the rule that a decision lacked; None if it allowed, or a rule denied."""
-    rule = Acl(
+def _rule(facts: Any) -> Acl:
+    """Return the rule that allows what a decision was about."""
+    return Acl(
         str(facts["principal"]),
         AclOperation[facts["operation"]],
         str(facts["resource"]),
         AclResource[facts["resource_type"]],
     )
-    return None if facts["allowed"] or facts["cause"] == _BY_RULE else rule
+
+
+def _lacked_a_rule(facts: Any) -> bool:
+    """Whether a request was denied, and not by a rule."""
+    return not facts["allowed"] and facts["cause"] != _BY_RULE
 
 
 def _is_implied(rule: Acl, among: set[Acl]) -> bool:

@@ -1,0 +1,33 @@
+"""What the brokers of a cluster were given: all settings that are no default and no secret."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from moldau.cli.commands.cluster_connection import opened_admin
+
+if TYPE_CHECKING:
+    from argparse import Namespace
+
+    from moldau.cli.command import Context
+    from moldau.client import Admin
+
+
+def given_settings(arguments: Namespace, context: Context) -> dict[int, dict[str, str]]:
+    """Return the settings of each broker that is up, by its id."""
+    with opened_admin(arguments, context) as admin:
+        return admin.run(_described)
+
+
+async def _described(client: Admin) -> dict[int, dict[str, str]]:
+    from moldau.client import Resource, ResourceType
+
+    found = {}
+    for broker in (await client.describe_cluster()).brokers:
+        entries = await client.describe_configs(Resource(ResourceType.BROKER, str(broker.node_id)))
+        found[broker.node_id] = {
+            each.name: each.value
+            for each in entries
+            if not each.is_default and each.value is not None
+        }
+    return found
