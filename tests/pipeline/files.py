@@ -49,6 +49,7 @@ def read(
     *,
     plans: Mapping[str, AppPlan | str] | None = None,
     files: Mapping[str, str] | None = None,
+    target: str | None = None,
     **variables: str,
 ) -> Reading:
     """Read the text of a file. `plans` are app plans by target, `files` other files by path."""
@@ -62,7 +63,9 @@ def read(
     def explain(apps: Sequence[App], counts: Mapping[str, int]) -> list[AppPlan | str]:
         return [known[each.target] for each in apps]
 
-    return read_pipeline(text, "p.yaml", Inputs("/srv/p", read_text, explain, variables))
+    return read_pipeline(
+        text, "p.yaml", Inputs("/srv/p", read_text, explain, variables, target=target)
+    )
 
 
 def pipeline(text: str = WORDS) -> Pipeline:

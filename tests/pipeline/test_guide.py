@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from moldau.pipeline.sections import PipelineSection
-from tests.pipeline.files import problem_lines
+from tests.pipeline.files import problem_lines, read
 from tests.pipeline.running import Folder, wait_until
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "pipelines.md").read_text(encoding="utf-8")
@@ -98,10 +98,18 @@ def test_the_pipeline_with_a_job_is_sound() -> None:
     assert problem_lines(blocks("yaml")[3], files={"/srv/p/large_orders.py": script}) == []
 
 
+def test_the_pipeline_with_a_target_is_sound() -> None:
+    assert problem_lines(blocks("yaml")[4]) == []
+    found = read(blocks("yaml")[4], target="prod")
+    assert found.problems == ()
+    (sink,) = found.pipeline.sinks
+    assert (sink.config["file"], sink.config["tasks.max"]) == ("/srv/words/lines.txt", "2")
+
+
 def test_the_mistakes_are_told_like_that() -> None:
     expected = re.findall(r"^pipeline\.yaml:(\d.*)$", GUIDE, re.MULTILINE)
 
-    assert problem_lines(blocks("yaml")[4]) == expected
+    assert problem_lines(blocks("yaml")[5]) == expected
     assert len(expected) == 4
 
 

@@ -33,18 +33,22 @@ class PipelineCommand:
         lint.add_argument("--json", action="store_true", help="write JSON")
         plan = _action(actions, "plan", "show what `run` would create, change and start", _plan)
         _add_target(plan)
+        _add_select(plan)
         draw = _action(actions, "draw", "draw the pipeline as text, or as SVG", _draw)
+        _add_select(draw)
         draw.add_argument("--svg", action="store_true", help="write SVG to standard output")
         run = _action(
             actions, "run", "run the pipeline until Ctrl-C, which stops it in order", _run
         )
         _add_target(run)
+        _add_select(run)
         run.add_argument("--port", type=_PORT, help="the broker's port; default: a free one")
         run.add_argument("--rest-port", type=_PORT, help="the worker's port; default: a free one")
         status = _action(
             actions, "status", "show every part's state, lag, rate and last error", _status
         )
         _add_target(status)
+        _add_select(status)
         status.add_argument("--watch", action="store_true", help="repeat every second until Ctrl-C")
         down = _action(actions, "down", "stop the pipeline, and keep its data", _down)
         _add_target(down)
@@ -65,8 +69,21 @@ def _action(actions: Any, name: str, text: str, act: Any) -> ArgumentParser:
         metavar="NAME=VALUE",
         help="set a variable of the file",
     )
+    parser.add_argument(
+        "--target", metavar="NAME", help="a target of the file, such as prod, whose values win"
+    )
     parser.set_defaults(act=act)
     return parser
+
+
+def _add_select(parser: ArgumentParser) -> None:
+    parser.add_argument(
+        "--select",
+        action="append",
+        default=[],
+        metavar="PART",
+        help="only this part of the file; may be repeated",
+    )
 
 
 def _add_target(parser: ArgumentParser) -> None:
@@ -81,7 +98,7 @@ def _add_target(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--data",
         metavar="DIR",
-        help="the directory of state; default: .moldau/NAME beside the file",
+        help="the directory of state; default: .moldau/NAME or .moldau/NAME@TARGET beside the file",
     )
 
 
@@ -90,10 +107,13 @@ def _add_target(parser: ArgumentParser) -> None:
 
 def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Reading, str]:
     """Read the file. Return the reading and the directory of the file."""
+    from dataclasses import replace
+
     from moldau.cli.commands.cluster_connection import assignments
     from moldau.pipeline.app_plans import explain_apps
     from moldau.pipeline.queries import check_sql_with_spark
     from moldau.pipeline.reading import Inputs, read_pipeline
+    from moldau.pipeline.selection import selected
     from moldau.runtime.files import parent_path
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
@@ -108,8 +128,12 @@ def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Read
         assignments(arguments.var, "variable"),
         checks_connectors,
         check_sql_with_spark if arguments.act is _lint else None,
+        arguments.target,
     )
-    return read_pipeline(files.read_text(path), arguments.file, inputs), directory
+    reading = read_pipeline(files.read_text(path), arguments.file, inputs)
+    if chosen := getattr(arguments, "select", []):
+        reading = replace(reading, pipeline=selected(reading.pipeline, chosen))
+    return reading, directory
 
 
 def _read_valid(arguments: Namespace, context: Context) -> tuple[Reading, str]:
@@ -128,7 +152,10 @@ def _data_directory(arguments: Namespace, reading: Reading, directory: str) -> D
     from moldau.runtime.real_files import RealFiles
 
     given = arguments.data
-    default = f"{directory}/.moldau/{reading.pipeline.name}"
+    name = reading.pipeline.name
+    if arguments.target is not None:
+        name = f"{name}@{arguments.target}"
+    default = f"{directory}/.moldau/{name}"
     return DataDirectory(RealFiles(), default if given is None else absolute_path(given))
 
 

@@ -176,6 +176,8 @@ class Pipeline:
     broker: Mapping[str, str] = field(default_factory=dict)
     worker: Mapping[str, str] = field(default_factory=dict)
     jobs: tuple[Job, ...] = ()
+    left_out: frozenset[str] = frozenset()
+    """The parts of the file that `--select` has left out."""
 
     @property
     def connectors(self) -> tuple[Connector, ...]:

@@ -66,7 +66,9 @@ def plan(pipeline: Pipeline, facts: Facts) -> Plan:
     steps = [_topic(each, facts) for each in pipeline.topics]
     steps += [
         PlanStep(Action.REMOVE, "connector", name, note="no longer in the file")
-        for name in sorted(facts.made - {each.name for each in pipeline.connectors})
+        for name in sorted(
+            facts.made - {each.name for each in pipeline.connectors} - pipeline.left_out
+        )
     ]
     steps += [_connector(each, facts.connectors.get(each.name)) for each in pipeline.sinks]
     for app in pipeline.apps:

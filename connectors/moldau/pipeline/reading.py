@@ -20,6 +20,7 @@ from moldau.pipeline.pipeline import App, AppPlan, Connector, Pipeline, Topic
 from moldau.pipeline.queries import CheckSql, check_columns, check_queries
 from moldau.pipeline.references import Variables, has_reference
 from moldau.pipeline.sections import ConnectorSection, PipelineSection, read_sections
+from moldau.pipeline.targets import for_target
 from moldau.pipeline.topic_settings import check_topic_settings
 from moldau.pipeline.wiring import check_wiring
 
@@ -46,6 +47,8 @@ class Inputs:
     An action on a running pipeline does not need it: `run` has done it."""
     check_sql: CheckSql | None = None
     """Checks the SQL of Spark connectors; None leaves that to Spark."""
+    target: str | None = None
+    """The target of the file, such as `prod`."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,6 +68,8 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
 
     Raises ConfigError only if the text is not a YAML mapping, or is too large."""
     root, problems = parse(text, file, _OTHERWISE)
+    root, found = for_target(root, inputs.target)
+    problems += found
     variables = Variables(root, inputs.variables, inputs.base)
     root = variables.replace(root)
     problems += _load_connector_files(root, inputs, variables)
