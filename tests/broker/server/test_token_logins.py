@@ -24,6 +24,8 @@ async def refusal_of(given: dict[str, str]) -> ErrorCode:
     async with Admin(given) as admin:
         with pytest.raises(KafkaError) as caught:
             await TokenAdmin(admin).create()
+        told = str(caught.value)
+        assert "delegation.token.secret.key" in told or "not by a token" in told, "what to do"
         return caught.value.code
 
 

@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from moldau.errors.codes import raise_for
+from moldau.errors.codes import ErrorCode, raise_for
 from moldau.link.cluster import CONTROLLER
 from moldau.protocol.messages import create_delegation_token as creating
 from moldau.protocol.messages import describe_delegation_token as describing
@@ -29,6 +29,13 @@ if TYPE_CHECKING:
 
 _DEFAULT_MS: Final = -1
 _MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+
+_TO_DO: Final[dict[int, str]] = {
+    ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "delegation tokens are switched off: set "
+    "delegation.token.secret.key to the same text at every node",
+    ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED: "tokens are made over a connection with a "
+    "login by SASL, or with a client certificate, and not by a token",
+}
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,7 +96,7 @@ class TokenAdmin:
         )
         response = creating.CreateDelegationTokenResponse
         answer = await self._requests.ask(request, response, CONTROLLER)
-        raise_for(answer.error_code)
+        _check(answer.error_code)
         made_for = f"{answer.principal_type}:{answer.principal_name}"
         requester = answer.token_requester_principal_name
         return DelegationToken(
@@ -117,7 +124,7 @@ class TokenAdmin:
         )
         response = describing.DescribeDelegationTokenResponse
         answer = await self._requests.ask(request, response)
-        raise_for(answer.error_code)
+        _check(answer.error_code)
         found = [_token(each) for each in answer.tokens]
         return sorted(found, key=lambda each: (each.owner, each.issued_ms, each.token_id))
 
@@ -128,7 +135,7 @@ class TokenAdmin:
         request = renewing.RenewDelegationTokenRequest(hmac=hmac, renew_period_ms=period)
         response = renewing.RenewDelegationTokenResponse
         answer = await self._requests.ask(request, response, CONTROLLER)
-        raise_for(answer.error_code)
+        _check(answer.error_code)
         return answer.expiry_timestamp_ms
 
     async def expire(self, hmac: bytes, period_ms: int | None = None) -> int:
@@ -140,8 +147,13 @@ class TokenAdmin:
         request = expiring.ExpireDelegationTokenRequest(hmac=hmac, expiry_time_period_ms=period)
         response = expiring.ExpireDelegationTokenResponse
         answer = await self._requests.ask(request, response, CONTROLLER)
-        raise_for(answer.error_code)
+        _check(answer.error_code)
         return answer.expiry_timestamp_ms
+
+
+def _check(code: int) -> None:
+    """Raise KafkaError for a refusal, with what to do: brokers send the number alone."""
+    raise_for(code, _TO_DO.get(code, ""))
 
 
 def _parts(principal: str) -> tuple[str, str]:
