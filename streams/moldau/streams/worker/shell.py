@@ -110,6 +110,7 @@ class Worker:
         self._purge_at = 0.0
         self._learn_ends_at = 0.0
         self._has_more = False
+        self._is_connected = False
         self._is_stopping = False
 
     def _rocks_opener(self) -> OpenDatabase:
@@ -121,17 +122,24 @@ class Worker:
         return lambda path, stores: TaskDatabase.open(path, stores, memory, files)
 
     async def run(self) -> None:
-        """Run until cancelled; then commit, leave the group and return."""
+        """Run until cancelled; then commit, leave the group and return. While it waits for its
+        cluster there is nothing to commit, so it ends at once."""
         work = self._runtime.spawn(self._work(), name="streams-worker", reported=False)
         try:
             await asyncio.shield(work)
         except asyncio.CancelledError:
             self._is_stopping = True
-            await work
+            if self._is_connected:
+                await work
+                return
+            work.cancel()
+            with suppress(asyncio.CancelledError):
+                await work
 
     async def _work(self) -> None:
         async with AsyncExitStack() as left:
             await self._door.start()
+            self._is_connected = True
             left.callback(self._gate.close)
             left.push_async_callback(self._door.aclose)
             left.push_async_callback(self._globals.aclose)
