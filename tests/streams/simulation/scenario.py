@@ -372,10 +372,12 @@ class DyingCommitter:
         return await self._inner.log(where, changes)
 
     async def written(
-        self, logged: Mapping[TopicPartition, Deliveries]
+        self,
+        logged: Mapping[TopicPartition, Deliveries],
+        offsets: Mapping[TopicPartition, Committed],
     ) -> dict[TopicPartition, int]:
         await self._reach("written")
-        return await self._inner.written(logged)
+        return await self._inner.written(logged, offsets)
 
     async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         await self._reach("offsets")

@@ -9,7 +9,7 @@ from typing import Final
 
 import pytest
 
-from moldau.client import GroupMetadata, OffsetAndMetadata, TopicPartition
+from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.runtime.simulated.report import SimulationFailed
 from moldau.streams.worker import restore
 from moldau.streams.worker.committed import Committed
@@ -46,9 +46,7 @@ def test_everything_counts_once_in_many_worlds(part: int) -> None:
 
 @pytest.mark.deep
 def test_offsets_outside_the_transaction_are_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def beside(
-        committer: ExactlyOnce, offsets: Mapping[TopicPartition, Committed], group: GroupMetadata
-    ) -> None:
+    async def beside(committer: ExactlyOnce, offsets: Mapping[TopicPartition, Committed]) -> None:
         found = {where: OffsetAndMetadata(each.offset) for where, each in offsets.items()}
         await committer._consumer.commit(found)
 

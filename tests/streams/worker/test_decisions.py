@@ -73,11 +73,17 @@ def test_a_commit_is_due_by_time_by_wish_and_by_size(is_atomic: bool) -> None:
     world.decisions.on_turn(10.0)
     assert world.decisions.ready() == Ready(commit=(A, B))
     world.decisions.on_commit_begun(10.0)
+    world.decisions.on_committed(14.0, is_anything=True)
+    world.decisions.on_turn(23.0)
+    assert world.decisions.ready() == NOTHING, "the interval begins when the commit has ended"
+    world.decisions.on_turn(24.0)
+    assert world.decisions.ready() == Ready(commit=(A, B))
     task.is_wanting = True
-    world.decisions.on_turn(11.0)
+    world.decisions.on_commit_begun(24.0)
+    world.decisions.on_turn(25.0)
     assert world.decisions.ready() == Ready(commit=(A, B))
     task.is_wanting, task.held = False, 1001
-    world.decisions.on_turn(12.0)
+    world.decisions.on_turn(26.0)
     assert world.decisions.ready() == Ready(commit=(A, B))
     assert world.decisions.ready() == NOTHING
 
@@ -108,7 +114,7 @@ def test_damage_that_is_found_after_a_transaction_reverts_nothing() -> None:
     world = World(is_atomic=True)
     world.touch(B)
     world.damage(B)
-    world.decisions.on_committed(is_anything=True)
+    world.decisions.on_committed(0.0, is_anything=True)
 
     ready = world.decisions.ready()
     assert (ready.revert, ready.close, ready.set_aside) == (False, (B,), (B,))
@@ -133,7 +139,7 @@ def test_a_revoked_task_is_committed_and_then_suspended(
     world.decisions.on_revoked([TopicPartition("in", 0)])
 
     assert world.decisions.ready() == Ready(commit=covered)
-    world.decisions.on_committed(is_anything=True)
+    world.decisions.on_committed(0.0, is_anything=True)
     assert world.decisions.ready() == Ready(suspend=(A,))
 
 

@@ -7,7 +7,8 @@
 
 A crash after any of these steps loses nothing: records after the committed offsets are processed
 again, and RocksDB is at most behind its changelog. An atomic committer makes 2 and 3 one
-transaction, and RocksDB receives nothing that is not in a committed one.
+transaction, whose offsets are sent beside the rest, and RocksDB receives nothing that is not in a
+committed one.
 
 A damaged store, found in step 1 or 4, is the `damage` of its task. If it is found in 1, an atomic
 commit is off; else only the task is left out: nothing of it was sent, and its records are processed
@@ -57,13 +58,12 @@ async def commit(
     for task in touched:
         for outputs in task.task.take_outputs():
             await committer.send(outputs)
-    ends = await committer.written(logged)
+    offsets = {where: each for task in touched for where, each in _offsets(task).items()}
+    ends = await committer.written(logged, offsets)
     for task in touched:
         task.unstored |= _ends_of(task, ends, topic_ids)
     async with gate.held():
-        await committer.commit(
-            {where: each for task in touched for where, each in _offsets(task).items()}
-        )
+        await committer.commit(offsets)
         await gate.run(_store, touched)
     for task in _undamaged(touched):
         task.committed.update(task.task.positions())

@@ -82,9 +82,14 @@ class Committer(Protocol):
         ...
 
     async def written(
-        self, logged: Mapping[TopicPartition, Deliveries]
+        self,
+        logged: Mapping[TopicPartition, Deliveries],
+        offsets: Mapping[TopicPartition, Committed],
     ) -> dict[TopicPartition, int]:
-        """Wait until all that was sent is acknowledged. Return the ends of what was logged."""
+        """Wait until all that was sent is acknowledged. Return the ends of what was logged.
+
+        `offsets` will be given to `commit`; an atomic committer sends them meanwhile.
+        """
         ...
 
     async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
@@ -164,7 +169,6 @@ class AtLeastOnce:
         self.find = self._sending.find
         self.send = self._sending.send
         self.log = self._sending.log
-        self.written = self._sending.written
 
     async def start(self) -> None:
         """Connect."""
@@ -173,6 +177,14 @@ class AtLeastOnce:
     async def aclose(self) -> None:
         """Deliver what was sent, and disconnect."""
         await self._sending.producer.aclose()
+
+    async def written(
+        self,
+        logged: Mapping[TopicPartition, Deliveries],
+        offsets: Mapping[TopicPartition, Committed],
+    ) -> dict[TopicPartition, int]:
+        """Wait until all that was sent is acknowledged; offsets come after it."""
+        return await self._sending.written(logged)
 
     async def keep(self, topic: str, key: bytes, value: bytes) -> None:
         """Write one record to partition 0, and wait until it is there."""

@@ -91,12 +91,14 @@ class Decisions:
             self._commit |= dict.fromkeys(running)
 
     def on_commit_begun(self, now: float) -> None:
-        """A commit begins; the next one is due an interval later."""
+        """A commit begins; if it fails, the next one is due an interval later."""
         self.commit_at = now + self._interval_s
 
-    def on_committed(self, *, is_anything: bool) -> None:
-        """A commit has ended, which had something to commit or not. Tasks whose rows could not be
-        stored have a `damage`: what their stores lack is in their changelogs."""
+    def on_committed(self, now: float, *, is_anything: bool) -> None:
+        """A commit has ended, which had something to commit or not; a whole interval of work comes
+        before the next one, however long it took. Tasks whose rows could not be stored have a
+        `damage`: what their stores lack is in their changelogs."""
+        self.commit_at = now + self._interval_s
         if is_anything:
             self._reverts = 0
         self._heal()

@@ -174,7 +174,7 @@ class Door:
         timeout = {"transaction.timeout.ms": str(settings.transaction_timeout_ms)}
         of_transactions = {**given, **timeout, "transactional.id": member}
         make = partial(Producer, of_transactions, runtime=runtime)
-        return ExactlyOnce(make, self.consumer, self.topics)
+        return ExactlyOnce(make, self.consumer, self.topics, runtime)
 
     async def start(self) -> None:
         """Connect. If that fails, close everything again."""

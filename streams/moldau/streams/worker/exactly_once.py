@@ -18,13 +18,13 @@ from moldau.client import (
     AbortableTransactionError,
     Consumer,
     Deliveries,
-    GroupMetadata,
     KafkaError,
     OffsetAndMetadata,
     Producer,
     TransactionError,
 )
 from moldau.errors.codes import ErrorCode
+from moldau.runtime import Runtime
 from moldau.runtime.timeouts import timeout
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.state.changes import Changes
@@ -74,12 +74,17 @@ class ExactlyOnce:
     is_atomic = True
 
     def __init__(
-        self, make_producer: Callable[[], Producer], consumer: Consumer, existing: Existing
+        self,
+        make_producer: Callable[[], Producer],
+        consumer: Consumer,
+        existing: Existing,
+        runtime: Runtime,
     ) -> None:
         """`existing` returns those of some topics that exist."""
         self._existing = existing
         self._make_producer = make_producer
         self._consumer = consumer
+        self._runtime = runtime
         self._sending = Sending(make_producer())
         self._are_texts_refused = False
         self._is_open = False
@@ -126,37 +131,46 @@ class ExactlyOnce:
             return await self._sending.log(where, changes)
 
     async def written(
-        self, logged: Mapping[TopicPartition, Deliveries]
+        self,
+        logged: Mapping[TopicPartition, Deliveries],
+        offsets: Mapping[TopicPartition, Committed],
     ) -> dict[TopicPartition, int]:
-        """Wait until all that was sent is acknowledged. Return the ends of what was logged."""
-        with self._reverting():
-            return await self._sending.written(logged)
-
-    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
-        """Commit the transaction with these offsets.
+        """Send the offsets, and wait until all that was sent is acknowledged. Return the ends of
+        what was logged.
 
         Raise MembershipLost if the group has continued without this worker, CommitReverted if the
-        transaction cannot be committed, or if it is not known whether it is.
+        transaction cannot be committed.
         """
-        if not offsets and not self._is_open:
+        with self._reverting():
+            if not offsets:
+                return await self._sending.written(logged)
+            await self._begin()
+            name = "streams-offsets"
+            sending = self._runtime.spawn(self._send_offsets(offsets), name=name, reported=False)
+            try:
+                ends = await self._sending.written(logged)
+                await sending
+            finally:
+                if not sending.cancel() and not sending.cancelled():
+                    sending.exception()  # it is seen, whatever else has failed
+            return ends
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        """Commit the transaction with the offsets that `written` has sent. Raise CommitReverted if
+        it cannot be committed, or if it is not known whether it is."""
+        if not self._is_open:
             return
         with self._reverting():
-            await self._begin()
-            producer = self._sending.producer
-            if offsets:
-                group = self._consumer.group_metadata()
-                if group.generation < 0:
-                    # Without a generation the coordinator could not tell a zombie.
-                    raise MembershipLost("the worker is no member of its group")
-                await self._send_offsets(offsets, group)
-            await producer.commit_transaction()
+            await self._sending.producer.commit_transaction()
             self._is_open = False
 
-    async def _send_offsets(
-        self, offsets: Mapping[TopicPartition, Committed], group: GroupMetadata
-    ) -> None:
+    async def _send_offsets(self, offsets: Mapping[TopicPartition, Committed]) -> None:
         """Send offsets with the transaction. The coordinator gives no final answer for a deleted
         topic, so look whether all exist."""
+        group = self._consumer.group_metadata()
+        if group.generation < 0:
+            # Without a generation the coordinator could not tell a zombie.
+            raise MembershipLost("the worker is no member of its group")
         texts, topics = self._texts(offsets), {where.topic for where in offsets}
         waited_s = 0.0
         while waited_s < _OFFSETS_S:

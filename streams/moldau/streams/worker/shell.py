@@ -389,8 +389,9 @@ class Worker:
         except StoreCorrupted:
             self._decisions.on_damage()
         else:
-            self.metrics.commit_duration.observe(self._runtime.clock.monotonic() - begun)
-            self._decisions.on_committed(is_anything=is_anything)
+            ended = self._runtime.clock.monotonic()
+            self.metrics.commit_duration.observe(ended - begun)
+            self._decisions.on_committed(ended, is_anything=is_anything)
             if self._plan.global_tables:
                 await self._globals.commit()
             await self._purge(tasks)
