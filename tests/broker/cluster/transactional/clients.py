@@ -16,12 +16,12 @@ from moldau.client import (
     AbortableTransactionError,
     Consumer,
     FatalTransactionError,
+    GroupMetadata,
     Producer,
     RetriableTransactionError,
     TopicPartition,
     Transaction,
 )
-from moldau.client.group.member import GroupMetadata
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
 from tests.broker.cluster.transactional.ledger import Attempt, End, Place, Promise
