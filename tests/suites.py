@@ -111,6 +111,7 @@ SPARK_FILES: Final = (
     "tests/conformance/test_java_spark.py",
     "tests/connectors/spark/",
     "tests/examples/test_shop_demo.py",
+    "tests/pipeline/test_app_on_spark.py",
     "tests/pipeline/test_spark.py",
     "tests/spark/",
 )
