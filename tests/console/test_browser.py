@@ -18,7 +18,7 @@ from tests.console.guarded import GUARDED, allow
 from tests.console.open_ends import SLOW, UNVERIFIED, leave_open
 from tests.console.screen import Screen, chromium, screen
 from tests.console.shown import EXACT, use
-from tests.console.worker import QUOTED, worker
+from tests.console.worker import QUOTED, SOURCE, worker
 from tests.registry.served import USER, USER_2, instance
 
 if TYPE_CHECKING:
@@ -40,6 +40,9 @@ PAGES: Final = (
     "/schemas/users-value",
     "/connectors",
     f"/connectors/{QUOTED}",
+    "/new-connector",
+    f"/new-connector?class={SOURCE}",
+    f"/change-connector/{QUOTED}",
     "/topics/none",
 )
 LOOKS: Final[dict[str, dict[str, Any]]] = {
@@ -182,6 +185,33 @@ def test_a_connector_is_paused_and_resumed(shown: Shown) -> None:
                     while not await button.count():  # the worker acts a moment later
                         await page.reload()
 
+    shown.runner.run(run())
+
+
+def test_a_connector_is_made_with_the_keyboard_after_its_mistakes_were_shown(
+    shown: Shown, tmp_path: Path
+) -> None:
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            await page.goto("/connectors")
+            await page.get_by_role("link", name="New connector").press("Enter")
+            await page.get_by_role("link", name=SOURCE).press("Enter")
+            await page.get_by_role("textbox", name="Name required").focus()
+            await page.keyboard.type("typed")
+            await page.get_by_role("button", name="Check").press("Enter")
+            await page.locator("[aria-invalid=true]").first.wait_for()
+            await _shot(page, "wrong")
+            found = (await axe.Axe().run(page)).response["violations"]
+            assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+            for setting, text in (("topic", "typed"), ("file", str(tmp_path / "none"))):
+                await page.locator(f'[name="s.{setting}"]').fill(text)
+            await page.get_by_role("button", name="Create").press("Enter")
+            await page.wait_for_url("**/connectors/typed")
+            await page.get_by_role("link", name="Change the settings").press("Enter")
+            await page.wait_for_url("**/change-connector/typed")
+            assert await page.locator('[name="s.topic"]').input_value() == "typed"
+
+    axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe is missing")
     shown.runner.run(run())
 
 

@@ -14,6 +14,7 @@ from moldau.runtime import Runtime
 from moldau.testing import EmbeddedBroker
 
 NAME = "lines/of a file"
+SOURCE = "org.apache.kafka.connect.file.FileStreamSourceConnector"
 QUOTED = "lines%2Fof%20a%20file"
 
 

@@ -1,7 +1,7 @@
 """Whether visitors may change the cluster, and the audit log of what they change.
 
 Invariants: a console is read-only unless it is started for changes; each attempt at a change gives
-one line, with its result; the key and the value of a record are never in it.
+one line, with its result; what a record holds and what a connector is given are never in it.
 """
 
 from __future__ import annotations
@@ -18,6 +18,10 @@ from moldau.logging import Logger
 
 _HIDDEN: Final = frozenset(("key", "value"))
 """The fields of a produced record."""
+SETTING: Final = "s."
+"""Before the names of a form's fields that are settings of a connector: they may be secrets."""
+MORE: Final = "more"
+"""The field with more of them, a line each."""
 _SHOWN: Final = 200
 
 
@@ -41,8 +45,11 @@ class Access:
         shown = {
             name: text[:_SHOWN]
             for name, text in fields.items()
-            if not (is_record and name in _HIDDEN)
+            if not (is_record and name in _HIDDEN) and not name.startswith(SETTING) and name != MORE
         }
+        settings = [name for name, text in fields.items() if name.startswith(SETTING) and text]
+        if settings:
+            shown["settings"] = ",".join(name.removeprefix(SETTING) for name in settings)
         client = "-" if request.client is None else request.client.host
         self.audit.info(
             "change refused" if status >= 400 else "change made",

@@ -17,6 +17,7 @@ from moldau.console.access import Access
 from moldau.console.changes import Changes
 from moldau.console.connect_api import ConnectRefused
 from moldau.console.connection import Connection
+from moldau.console.connector_form import ConnectorForms
 from moldau.console.connectors import Connectors
 from moldau.console.pages import MISSING, Pages
 from moldau.console.rendering import BadForm, Renderer, asset, check_host
@@ -87,6 +88,20 @@ class Guard:
         return change
 
 
+def _of_connect(connection: Connection, renderer: Renderer) -> list[tuple[str, str, Endpoint]]:
+    connectors = Connectors(connection, renderer)
+    forms = ConnectorForms(connection, renderer)
+    return [
+        ("GET", "/connectors", connectors.list),
+        ("GET", "/connectors/{name:path}", connectors.connector),
+        ("POST", "/connectors/{name:path}", connectors.act),
+        ("GET", "/new-connector", forms.new),
+        ("POST", "/new-connector", forms.make),
+        ("GET", "/change-connector/{name:path}", forms.edit),
+        ("POST", "/change-connector/{name:path}", forms.change),
+    ]
+
+
 def make_application(
     connection: Connection,
     clock: Clock,
@@ -103,7 +118,6 @@ def make_application(
     transactions = Transactions(connection, renderer, clock)
     rights = Rights(connection, renderer)
     schemas = Schemas(connection, renderer)
-    connectors = Connectors(connection, renderer)
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -128,9 +142,7 @@ def make_application(
         ("POST", "/groups/{name:path}/offsets", pages.change_offsets),
         ("POST", "/groups/{name:path}/delete", changes.delete_group),
         ("GET", "/groups/{name:path}", pages.group),
-        ("GET", "/connectors", connectors.list),
-        ("GET", "/connectors/{name:path}", connectors.connector),
-        ("POST", "/connectors/{name:path}", connectors.act),
+        *_of_connect(connection, renderer),
         ("GET", "/schemas", schemas.list),
         ("GET", "/schemas/{name:path}", schemas.subject),
         ("GET", "/rights", rights.show),

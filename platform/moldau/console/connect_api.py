@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
@@ -56,10 +57,17 @@ class ConnectApi:
 
     async def ask(self, method: str, path: str, **query: str) -> Any:
         """Return the JSON answer, or None if it is empty. Raise ConnectRefused."""
+        return await self._request(method, path, params=query or None)
+
+    async def send(self, method: str, path: str, body: Mapping[str, Any]) -> Any:
+        """Send a JSON object, and return the answer as `ask` does."""
+        return await self._request(method, path, json=body)
+
+    async def _request(self, method: str, path: str, **given: Any) -> Any:
         import httpx
 
         try:
-            found = await self._client.request(method, path, params=query or None)
+            found = await self._client.request(method, path, **given)
         except httpx.HTTPError as error:
             reason = str(error) or type(error).__name__
             raise ConnectRefused(

@@ -1,0 +1,257 @@
+"""The form of a connector's settings, made of what its worker says about them.
+
+The worker validates a config and answers with the definition of each setting: its group, meaning,
+default and errors, also for the parts that the config names (transforms, converters). So the form
+fits any connector of any Kafka Connect, and nothing of it is known here. A secret is never sent to
+the browser: an empty field keeps it. Settings that have no field are lines of a text.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+from urllib.parse import quote
+
+from starlette.requests import Request
+from starlette.responses import Response
+
+from moldau.console.access import MORE, SETTING
+from moldau.console.changes import see
+from moldau.console.connect_api import ConnectApi, ConnectRefused, connector_path
+from moldau.console.connection import Connection
+from moldau.console.connectors import NO_CONNECT
+from moldau.console.rendering import BadForm, Renderer, form_of
+
+NAME: Final = "name"
+CLASS: Final = "connector.class"
+HIDDEN: Final = "[hidden]"
+"""What a worker of moldau says in place of a secret."""
+_OTHERS: Final = "Settings"
+_CONFLICT: Final = 409
+_INVALID: Final = (400, _CONFLICT, 422)
+
+
+@dataclass(frozen=True, slots=True)
+class Field:
+    """One setting."""
+
+    name: str
+    label: str
+    doc: str
+    kind: str
+    is_required: bool
+    default: str
+    choices: list[str]
+    errors: list[str]
+    value: str
+    is_kept: bool
+    """Whether it is a secret that the worker has and does not show."""
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a person should see it at once."""
+        return self.is_required or bool(self.errors or self.value or self.is_kept)
+
+
+@dataclass(slots=True)
+class Group:
+    """Settings that belong together."""
+
+    title: str
+    fields: list[Field] = field(default_factory=list)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether a person should see one of them at once."""
+        return any(each.is_open for each in self.fields)
+
+    @property
+    def is_required(self) -> bool:
+        """Whether one of them must be given. Such groups stand first."""
+        return any(each.is_required for each in self.fields)
+
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """All of it: `problems` are errors of settings that have no field."""
+
+    groups: list[Group]
+    more: str
+    problems: list[str]
+    error_count: int
+
+
+def form_from(answer: Mapping[str, Any], config: Mapping[str, str]) -> Form:
+    """Return the form for the worker's answer to a config."""
+    groups: dict[str, Group] = {}
+    problems, known = [], {NAME, CLASS}
+    for each in answer["configs"]:
+        said, definition = each["value"], each.get("definition")
+        name = str(said["name"])
+        if definition is None or name in (NAME, CLASS):
+            problems += [f"{name}: {text}" for text in said.get("errors") or ()]
+            continue
+        if not said.get("visible", True) and name not in config:
+            continue
+        known.add(name)
+        title = str(definition.get("group") or _OTHERS)
+        made = _field(definition, said, config.get(name, ""))
+        groups.setdefault(title, Group(title)).fields.append(made)
+    others = {name: value for name, value in config.items() if name not in known}
+    more = "\n".join(f"{name}={value}" for name, value in others.items())
+    ordered = sorted(groups.values(), key=lambda each: not each.is_required)
+    return Form(ordered, more, problems, int(answer.get("error_count", 0)))
+
+
+def _field(definition: Mapping[str, Any], said: Mapping[str, Any], given: str) -> Field:
+    default = definition.get("default_value")
+    is_secret = definition["type"] == "PASSWORD"
+    is_kept = is_secret and given == HIDDEN
+    choices = [str(each) for each in said.get("recommended_values") or ()]
+    if definition["type"] == "BOOLEAN":
+        choices = ["true", "false"]
+    return Field(
+        name=str(definition["name"]),
+        label=str(definition.get("display_name") or definition["name"]),
+        doc=str(definition.get("documentation") or ""),
+        kind=str(definition["type"]),
+        is_required=bool(definition.get("required")),
+        default="" if default is None or is_secret else str(default),
+        choices=choices,
+        errors=[str(each) for each in said.get("errors") or ()],
+        value="" if is_secret else given,
+        is_kept=is_kept,
+    )
+
+
+def config_of(form: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+    """Return the config that the fields say. Raise BadForm for a line that is none. An empty field
+    is a setting that is not given, unless it is a secret that the worker has."""
+    config = {}
+    for key, value in form.items():
+        name = key.removeprefix(SETTING)
+        if key == name:
+            continue
+        if value.strip():
+            config[name] = value
+        elif before.get(name) == HIDDEN:
+            config[name] = HIDDEN
+    for number, line in enumerate(form.get(MORE, "").splitlines(), 1):
+        if not line.strip():
+            continue
+        name, equals, value = line.partition("=")
+        if not equals or not name.strip():
+            raise BadForm(f"more settings, line {number}: write NAME=VALUE")
+        config[name.strip()] = value.strip()
+    return config
+
+
+def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
+    """Return what a worker is to change: None takes a setting away."""
+    gone: dict[str, str | None] = {
+        name: None for name in before if name not in after and name not in (NAME, CLASS)
+    }
+    changed = {name: value for name, value in after.items() if before.get(name) != value}
+    return gone | changed
+
+
+class ConnectorForms:
+    """The endpoints that make and change a connector."""
+
+    def __init__(self, connection: Connection, renderer: Renderer) -> None:
+        self._connection = connection
+        self._renderer = renderer
+
+    def _api(self) -> ConnectApi:
+        if self._connection.connect is None:
+            raise BadForm(NO_CONNECT)
+        return self._connection.connect
+
+    async def new(self, request: Request) -> Response:
+        """Choose a class, then the form of its settings."""
+        chosen = request.query_params.get("class", "").strip()
+        if chosen:
+            return await self._show(request, "", {CLASS: chosen})
+        plugins = await self._api().ask("GET", "/connector-plugins")
+        plugins = [each for each in plugins if each.get("type") in ("source", "sink")]
+        plugins.sort(key=lambda each: (each["type"], each["class"]))
+        return self._renderer.page(request, "connector_new.html", plugins=plugins)
+
+    async def make(self, request: Request) -> Response:
+        """Check the settings, or make the connector."""
+        form = await form_of(request)
+        name = form.get(NAME, "").strip()
+        config = {CLASS: form.get(CLASS, "").strip(), **config_of(form, {})}
+        if not config[CLASS]:
+            raise BadForm("choose the class of the connector first")
+        if form.get("does") == "check":
+            return await self._show(request, "", config, name, is_checked=True)
+        if not name:
+            return await self._show(request, "", config, name, "Give the connector a name.")
+        try:
+            await self._api().send("POST", "/connectors", {"name": name, "config": config})
+        except ConnectRefused as error:
+            if error.status not in _INVALID:
+                raise
+            return await self._show(request, "", config, name, str(error))
+        return see(f"/connectors/{quote(name, safe='')}")
+
+    async def edit(self, request: Request) -> Response:
+        """The form with the settings that the connector has."""
+        name = request.path_params["name"]
+        return await self._show(request, name, await self._config(name), name)
+
+    async def change(self, request: Request) -> Response:
+        """Check the settings, or give them to the connector."""
+        form, name = await form_of(request), request.path_params["name"]
+        before = await self._config(name)
+        config = {CLASS: before[CLASS], **config_of(form, before)}
+        if form.get("does") == "check":
+            return await self._show(request, name, config, name, is_checked=True)
+        changes = changes_of(before, config)
+        for key, value in changes.items():
+            if value and HIDDEN in value:
+                raise BadForm(f"{key}: write it whole, with what is {HIDDEN} now")
+        if changes:
+            try:
+                await self._api().send("PATCH", connector_path(name, "/config"), changes)
+            except ConnectRefused as error:
+                if error.status not in _INVALID:
+                    raise
+                return await self._show(request, name, config, name, str(error))
+        return see(f"/connectors/{quote(name, safe='')}")
+
+    async def _config(self, name: str) -> dict[str, str]:
+        found = await self._api().ask("GET", connector_path(name, "/config"))
+        return {key: str(value) for key, value in found.items() if key != NAME}
+
+    async def _show(
+        self,
+        request: Request,
+        existing: str,
+        config: Mapping[str, str],
+        name: str = "",
+        problem: str = "",
+        *,
+        is_checked: bool = False,
+    ) -> Response:
+        """The form of a config, with the worker's errors once a person has filled it in."""
+        path = f"/connector-plugins/{quote(config[CLASS], safe='')}/config/validate"
+        answer = await self._api().send("PUT", path, {NAME: name or "new", **config})
+        form = form_from(answer, config)
+        is_judged = is_checked or bool(problem)
+        return self._renderer.page(
+            request,
+            "connector_form.html",
+            400 if problem else 200,
+            form=form,
+            existing=existing,
+            given_name=name,
+            connector_class=config[CLASS],
+            problem=problem,
+            is_judged=is_judged,
+            action=f"/change-connector/{quote(existing, safe='')}"
+            if existing
+            else "/new-connector",
+        )
