@@ -18,6 +18,11 @@ from moldau.streams import Streams, StreamsError
         ("table", "to", r"\.changes\(\)"),
         ("table", "sum", r"\.group_by\("),
         ("grouped", "to", r"\.count\(name="),
+        ("table", "to_stream", r"to_stream: its name is \.changes\(\.\.\.\) here"),
+        ("table", "toStream", r"\.changes\("),
+        ("stream", "mapValues", r"\.map_values\("),
+        ("stream", "windowedBy", r"\.group_by_key\(\)\.window\("),
+        ("grouped", "windowedBy", r"\.window\("),
     ],
 )
 def test_it_is_told(what: str, operator: str, hint: str) -> None:

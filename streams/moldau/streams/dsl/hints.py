@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 from moldau.streams.problems import TopologyError
@@ -15,15 +16,27 @@ _OF_STREAMS: Final = (
 )  # fmt: skip
 
 
+_OF_KAFKA: Final = {
+    "foreach": "peek", "not_filter": "filter_not", "through": "repartition",
+    "to_stream": "changes", "windowed_by": "window",
+}  # fmt: skip
+_HUMP: Final = re.compile(r"(?<=[a-z])(?=[A-Z])")
+
+
 class NoSuchOperator(TopologyError, AttributeError):
     """A stream, a table or a group was asked for an operator of another one."""
 
 
-def no_operator(kind: str, name: str) -> AttributeError:
-    """Return the error for a method `name` that the class `kind` does not have."""
-    hint = _hint(kind, name)
+def no_operator(owner: type, name: str) -> AttributeError:
+    """Return the error for a method `name` that the class does not have. The name may be the one of
+    Kafka Streams: mapValues, toStream."""
+    plain = _HUMP.sub("_", name).lower()
+    here = _OF_KAFKA.get(plain, plain)
+    if here != name and hasattr(owner, here):
+        return NoSuchOperator(f"{name}: its name is .{here}(...) here")
+    hint = _hint(owner.__name__, here)
     if hint is None:
-        return AttributeError(f"{kind!r} object has no attribute {name!r}")
+        return AttributeError(f"{owner.__name__!r} object has no attribute {name!r}")
     return NoSuchOperator(hint)
 
 

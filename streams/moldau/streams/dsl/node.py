@@ -23,7 +23,7 @@ class Node:
 
         def __getattr__(self, name: str) -> Any:
             """Raise AttributeError with what to write instead, if another class has the name."""
-            raise no_operator(type(self).__name__, name)
+            raise no_operator(type(self), name)
 
     @property
     def _step(self) -> Step:
