@@ -9,10 +9,11 @@ from typing import Final, Self
 
 from moldau.cli.plans import Action, PlanStep
 from moldau.client.admin.configs import ConfigSource, Resource, ResourceType
-from moldau.client.sync import Admin, KafkaError, NewTopic
+from moldau.client.sync import EARLIEST, LATEST, Admin, KafkaError, NewTopic, TopicPartition
 from moldau.pipeline.data_directory import RunState
 from moldau.pipeline.pipeline import Pipeline
 from moldau.pipeline.plan import Facts, Plan, TopicFacts
+from moldau.pipeline.settled import Offsets
 from moldau.pipeline.worker import ConnectApi
 from moldau.runtime.node_processes import pause_s
 from moldau.runtime.real import RealRuntime
@@ -146,6 +147,37 @@ class Cluster:
             lag = sum(lags) if lags else None
             found[name] = Progress(str(each.group.state), lag, committed)
         return found
+
+    def offsets(self, pipeline: Pipeline) -> Offsets:
+        """Return the ends of the pipeline's topics and of those that its apps make, and what the
+        groups have committed."""
+        names = {each.name for each in pipeline.topics}
+        names |= {topic for app in pipeline.apps if app.plan for topic in app.plan.makes}
+        partitions = [
+            TopicPartition(topic.name, each.index)
+            for topic in self._admin.list_topics()
+            if topic.name in names
+            for each in topic.partitions
+        ]
+        begins, ends = (
+            {
+                (where.topic, where.partition): found.offset
+                for where, found in self._admin.list_offsets(
+                    dict.fromkeys(partitions, which)
+                ).items()
+            }
+            for which in (EARLIEST, LATEST)
+        )
+        committed = {
+            name: {
+                (part.where.topic, part.where.partition): part.committed.offset
+                for part in each.partitions
+                if part.committed is not None
+            }
+            for name, each in self._admin.groups_progress(sorted(set(pipeline.groups))).items()
+            if not isinstance(each, KafkaError)
+        }
+        return Offsets(begins, ends, committed)
 
     def delete(self, topics: Iterable[str], groups: Iterable[str]) -> list[str]:
         """Delete topics and groups. Return a line for each one that could not be deleted.

@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 FILE: Final = "pipeline.yaml"
 _PORT: Final = whole(1, 65_535)
+_SECONDS: Final = whole(0, 86_400)
+_IDLE_S: Final = 10
 _PAUSE_S: Final = 1.0
 
 
@@ -42,6 +44,12 @@ class PipelineCommand:
         )
         _add_target(run)
         _add_select(run)
+        run.add_argument(
+            "--once",
+            action="store_true",
+            help="stop when all records are processed and no topic has grown for --idle seconds",
+        )
+        run.add_argument("--idle", type=_SECONDS, metavar="SECONDS", help="for --once; default: 10")
         run.add_argument("--port", type=_PORT, help="the broker's port; default: a free one")
         run.add_argument("--rest-port", type=_PORT, help="the worker's port; default: a free one")
         status = _action(
@@ -298,8 +306,11 @@ def _draw(arguments: Namespace, context: Context) -> int:
 
 def _run(arguments: Namespace, context: Context) -> int:
     from moldau.pipeline.running import PipelineRun, Target
+    from moldau.pipeline.settled import Settled
     from moldau.runtime.signals import interrupted_by_sigterm
 
+    if arguments.idle is not None and not arguments.once:
+        raise UsageError("--idle is for --once: add --once")
     client = _client_settings(arguments, context)
     bootstrap = client.get("bootstrap.servers")
     if arguments.connect is not None and bootstrap is None:
@@ -316,6 +327,9 @@ def _run(arguments: Namespace, context: Context) -> int:
         context.out.write(f"{text}\n")
         context.out.flush()
 
+    settled = None
+    if arguments.once:
+        settled = Settled(_IDLE_S if arguments.idle is None else arguments.idle)
     data.prepare()
     lock = data.lock()
     target = Target(bootstrap, arguments.connect, client, arguments.port, arguments.rest_port)
@@ -325,7 +339,8 @@ def _run(arguments: Namespace, context: Context) -> int:
             try:
                 run.start()
                 report(f"pipeline {reading.pipeline.name} runs; Ctrl-C stops it in order")
-                run.watch()
+                run.watch(settled)
+                report("all records are processed")
             except KeyboardInterrupt:
                 report("")
     finally:

@@ -33,6 +33,7 @@ from moldau.pipeline.pipeline import CHECKPOINT, App, Connector, Job, Pipeline
 from moldau.pipeline.plan import Plan, plan
 from moldau.pipeline.processes import PartProcess, Report
 from moldau.pipeline.references import provider_settings, references_in
+from moldau.pipeline.settled import Settled, left_over
 from moldau.pipeline.status import LastErrors, connector_rows, state_changes
 from moldau.pipeline.worker import ConnectApi, worker_url
 from moldau.runtime.node_processes import free_ports, pause_s
@@ -111,6 +112,7 @@ class PipelineRun:
         self._connect: ConnectApi | None = None
         self._started_connectors: list[Connector] = []
         self._state = RunState()
+        self._client: dict[str, str] = {}
 
     def start(self) -> None:
         """Start all parts. They run when this returns. Raises PipelineFailed if one does not."""
@@ -119,7 +121,7 @@ class PipelineRun:
         self._state = replace(last, pid=process_id(), parts={})
         self._check_references()
         self._wait_for_orphans(last)
-        client = self._start_broker(last)
+        client = self._client = self._start_broker(last)
         with Cluster(client) as cluster:
             if self._target.bootstrap is not None:
                 self._begin(last, cluster.id(), self._target.bootstrap)
@@ -142,9 +144,9 @@ class PipelineRun:
             facts = cluster.facts(self._pipeline, self._connect, self._state)
         LastRun.of(self._state.cluster, self._pipeline, facts).save(self._data)
 
-    def watch(self) -> None:
+    def watch(self, settled: Settled | None = None) -> None:
         """Restart parts that end, and report connectors that fail and records that were missed,
-        until it is interrupted."""
+        until it is interrupted, or has `settled`."""
         reported: dict[str, str] = {}
         errors, missed = LastErrors(), MissedRecords(self._state.missed)
         self._state.errors = errors.texts
@@ -158,7 +160,20 @@ class PipelineRun:
                 is_changed = self._watch_connectors(reported, errors, missed)
                 if self._watch_missed(missed) or is_changed:
                     self._save()
+                if settled is not None and self._has_settled(settled):
+                    return
             pause_s(POLL_S)
+
+    def _has_settled(self, settled: Settled) -> bool:
+        try:
+            overview = {} if self._connect is None else self._connect.overview()
+            with Cluster(self._client) as cluster:
+                offsets = cluster.offsets(self._pipeline)
+        except MoldauError:
+            return False  # `check` reports a part that has ended
+        rows = connector_rows(self._pipeline, overview)
+        left = left_over(self._pipeline, offsets, rows, self._state.parts)
+        return settled.on_look(left, offsets, self._runtime.clock.monotonic())
 
     def _watch_connectors(
         self, reported: dict[str, str], errors: LastErrors, missed: MissedRecords

@@ -1,0 +1,77 @@
+"""`moldau pipeline run --once`: when has a pipeline processed all there is? No IO."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from moldau.pipeline.data_directory import FINISHED, PartState
+from moldau.pipeline.pipeline import Pipeline
+from moldau.pipeline.status import HEALTHY, Row
+
+
+@dataclass(frozen=True, slots=True)
+class Offsets:
+    """The offsets of a pipeline's topics, and what its groups have committed, by partition."""
+
+    begins: Mapping[tuple[str, int], int]
+    ends: Mapping[tuple[str, int], int]
+    committed: Mapping[str, Mapping[tuple[str, int], int]]
+
+
+class Settled:
+    """Decides when a pipeline has settled: for a while no topic has grown, and nothing is left."""
+
+    def __init__(self, idle_s: float) -> None:
+        self._idle_s = idle_s
+        self._since_s: float | None = None
+        self._ends: Mapping[tuple[str, int], int] = {}
+
+    def on_look(self, left: Sequence[str], offsets: Offsets, now_s: float) -> bool:
+        """Take in a look at the pipeline. Return whether it has settled."""
+        if left or offsets.ends != self._ends:
+            self._since_s = None
+            self._ends = offsets.ends
+            return False
+        if self._since_s is None:
+            self._since_s = now_s
+        return now_s - self._since_s >= self._idle_s
+
+
+def left_over(
+    pipeline: Pipeline, offsets: Offsets, rows: Sequence[Row], parts: Mapping[str, PartState]
+) -> list[str]:
+    """Return the names of the parts that have records left, or do not run."""
+    found = [each.part for each in rows if each.state not in HEALTHY]
+    for app in pipeline.apps:
+        if _is_behind(offsets, app.group, list(app.reads)):
+            found.append(app.name)
+    for job in pipeline.jobs:
+        part = parts.get(f"job {job.name}")
+        if part is not None and part.state == FINISHED:
+            continue
+        if job.group is None or _is_behind(offsets, job.group, list(job.reads)):
+            found.append(job.name)
+    for sink in pipeline.sinks:
+        names = [each.name for each in pipeline.topics]
+        topics = [each for each in names if sink.name in pipeline.readers_of(each)]
+        if _is_behind(offsets, sink.group, topics):
+            found.append(sink.name)
+    return found
+
+
+def _is_behind(offsets: Offsets, group: str, topics: Sequence[str]) -> bool:
+    """Whether a group has records left in these topics, or in others that it has read before."""
+    committed = offsets.committed.get(group, {})
+    return any(
+        committed.get(where, offsets.begins[where]) < end
+        for where, end in _relevant(offsets, topics, committed)
+    )
+
+
+def _relevant(
+    offsets: Offsets, topics: Sequence[str], committed: Mapping[tuple[str, int], int]
+) -> Iterator[tuple[tuple[str, int], int]]:
+    for where, end in offsets.ends.items():
+        if where[0] in topics or where in committed:
+            yield where, end
