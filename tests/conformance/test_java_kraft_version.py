@@ -59,9 +59,11 @@ def test_kafka_features_raises_kraft_version_of_static_voters(
     told = run_tool(kafka, FEATURES, *at, "upgrade", "--release-version", "4.3")
 
     assert "kraft.version was upgraded to 1." in told
-    described = run_tool(kafka, FEATURES, *at, "describe")
-    levels = dict(re.findall(r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)\s", described))
-    assert levels["kraft.version"] == "1"
+    controller = ("--bootstrap-controller", f"localhost:{cluster.ports[3]}")
+    for listener in (at, controller):
+        described = run_tool(kafka, FEATURES, *listener, "describe")
+        level = r"Feature: (\S+)\s.*FinalizedVersionLevel: (\S+)\s"
+        assert dict(re.findall(level, described))["kraft.version"] == "1"
     assert voters() == known
     removed = run_tool(
         kafka,
