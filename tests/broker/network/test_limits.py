@@ -34,6 +34,17 @@ def test_without_limits_everybody_comes_in() -> None:
     assert door.connections == door.admitted("OUT") == 1000
 
 
+def test_nothing_is_admitted_before_a_node_is_up_whatever_the_listener() -> None:
+    starting = NetworkOptions(is_admitting=False)
+    inside = ListenerOptions("IN", is_protected=True)
+    door = limits(starting, ListenerOptions("OUT"), inside)
+    assert door.arrive(Guest("OUT"), 0.0) is door.arrive(Guest("IN"), 0.0) is Verdict.WAITING
+    assert not door.connections
+    assert not door.must_yield
+    door.update(NetworkOptions())
+    assert door.arrive(Guest("IN"), 0.0) is Verdict.WAITING, "those in line come first"
+
+
 def test_an_address_has_its_own_limit_and_those_in_line_count_for_it() -> None:
     door = limits(
         NetworkOptions(

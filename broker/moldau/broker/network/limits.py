@@ -238,7 +238,7 @@ class ConnectionLimits(Generic[G]):
         )
 
     def _has_room(self, door: _Door) -> bool:
-        if 0 <= door.limit <= door.admitted:
+        if not self._options.is_admitting or 0 <= door.limit <= door.admitted:
             return False
         return door.protected or not 0 <= self._options.connections_max <= self.connections
 

@@ -33,6 +33,9 @@ class NetworkOptions:
     idle_ms_max: int = 600_000
     """`connections.max.idle.ms`: the time without bytes in or out and without a request in
     progress. Negative means no limit."""
+    is_admitting: bool = True
+    """Whether connections are admitted at all. While a node starts they wait in line, those between
+    brokers too."""
     connections_max: int = NO_LIMIT
     """`max.connections`: connections beyond it wait until one ends."""
     connections_max_per_address: int = NO_LIMIT

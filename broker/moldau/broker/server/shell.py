@@ -405,7 +405,7 @@ class Broker:
         self._address_limits = await self._resolved(limited_hosts(settings))
         self._sockets = sockets = SocketServer(
             self._runtime,
-            replace(self._network_options(settings), connections_max=0),
+            replace(self._network_options(settings), is_admitting=False),
             self.network_metrics,
             self._loggers.get(f"{LOGGER}.network").bind(node=node.node_id),
             self._open_direct,
