@@ -15,11 +15,13 @@ from moldau.logging import Logger, Loggers
 from moldau.registry.application import Api, make_application
 from moldau.registry.catalogue import Catalogue
 from moldau.registry.decisions import Decisions, Outcome
+from moldau.registry.exposition import RegistryMetrics
 from moldau.registry.queries import Queries
 from moldau.registry.records import Entry
 from moldau.registry.server import Options, SchemaRegistryServer
 from moldau.registry.store import Store
 from moldau.runtime import Runtime
+from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker
 from tests.cli.serving import serving
 
@@ -107,7 +109,8 @@ async def in_memory(registry: Memory | None = None) -> AsyncIterator[tuple[Answe
     """The REST API of a registry in memory."""
     memory = registry or Memory()
     api = Api(memory, memory.queries, memory.decisions)
-    transport = httpx.ASGITransport(make_application(api))
+    metrics = RegistryMetrics(memory.store, lambda: True, RealClock())
+    transport = httpx.ASGITransport(make_application(api, metrics))
     async with httpx.AsyncClient(transport=transport, base_url=memory.url) as http:
         yield Answers(http), memory
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from inspect import isawaitable
 from typing import Any, Final, Protocol
@@ -15,8 +15,10 @@ from starlette.routing import Route
 
 from moldau.client.serdes.registry.http import HttpRequest
 from moldau.errors import ConfigError
+from moldau.metrics import CONTENT_TYPE
 from moldau.registry import refusals, requests
 from moldau.registry.decisions import Decisions, Outcome
+from moldau.registry.exposition import RegistryMetrics
 from moldau.registry.formats.table import TYPES
 from moldau.registry.queries import ALL_VERSIONS, Queries, page
 from moldau.registry.refusals import Refusal
@@ -288,10 +290,24 @@ def _unwritten(decide: Callable[[], Outcome]) -> Outcome | None:
     return None if outcome.records else outcome
 
 
-def make_application(api: Api) -> Starlette:
-    """Return the application."""
-    endpoint: Callable[[Request], Awaitable[Response]] = api.answer
-    return Starlette(routes=[Route("/{path:path}", endpoint, methods=_METHODS)])
+def make_application(api: Api, metrics: RegistryMetrics) -> Starlette:
+    """Return the application: the API, and `/metrics` beside it."""
+
+    async def answer(request: Request) -> Response:
+        began = metrics.begin()
+        response = await api.answer(request)
+        metrics.end(began, request.method, response.status_code)
+        return response
+
+    async def page(request: Request) -> Response:
+        return Response(metrics.text(), media_type=CONTENT_TYPE)
+
+    return Starlette(
+        routes=[
+            Route("/metrics", page, methods=["GET"]),
+            Route("/{path:path}", answer, methods=_METHODS),
+        ]
+    )
 
 
 async def _call(request: Request, parts: Mapping[str, str]) -> Call:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
+from moldau.cli.log_format import add_log_format
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -48,7 +49,7 @@ def _add(parser: ArgumentParser) -> None:
         help="the group in which instances elect the one that writes; default: schema-registry",
     )
     parser.add_argument("--log-level", default="warn", help="default: warn")
-    parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
+    add_log_format(parser)
 
 
 def _start(arguments: Namespace, context: Context) -> int:

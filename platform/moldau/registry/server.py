@@ -17,6 +17,7 @@ from moldau.registry.application import Api, make_application
 from moldau.registry.catalogue import Catalogue
 from moldau.registry.decisions import Decisions, Outcome
 from moldau.registry.election import Address, Election
+from moldau.registry.exposition import RegistryMetrics
 from moldau.registry.log import SchemasLog
 from moldau.registry.queries import Queries
 from moldau.registry.refusals import Refusal
@@ -92,8 +93,13 @@ class SchemaRegistryServer:
         catalogue = Catalogue(self.store)
         decisions = Decisions(self.store, catalogue)
         api = Api(self, Queries(self.store, catalogue, decisions), decisions)
-        await self._http.start(protection.guard(make_application(api)), protection.context)
+        metrics = RegistryMetrics(self.store, self._is_leading, self._runtime.clock)
+        application = protection.guard(make_application(api, metrics))
+        await self._http.start(application, protection.context)
         return Address(protection.scheme, host, port).url
+
+    def _is_leading(self) -> bool:
+        return self._writer is not None and self._writer.is_leading
 
     def _elect_again(self) -> None:
         assert self._election is not None

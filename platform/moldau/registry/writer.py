@@ -53,6 +53,11 @@ class Writer:
             self._leader = leader
             self._changed.notify_all()
 
+    @property
+    def is_leading(self) -> bool:
+        """Whether this instance writes."""
+        return self._leader == self.url
+
     async def leader(self) -> str:
         """Return the URL of the leader. While there is none, wait for it. Raise Refusal."""
         if self._leader is None:

@@ -7,6 +7,7 @@ from argparse import SUPPRESS, ArgumentParser, Namespace
 from moldau.broker.main.given import add_arguments
 from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context
+from moldau.cli.log_format import add_log_format
 from moldau.cli.numbers import whole
 
 SHARDS_MAX = 64
@@ -73,7 +74,7 @@ class BrokerCommand:
         )
         start.add_argument("--shard", type=whole(0, SHARDS_MAX), default=None, help=SUPPRESS)
         start.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
-        start.add_argument("--log-json", action="store_true", help="log lines as JSON")
+        add_log_format(start)
         start.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:

@@ -14,6 +14,7 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.log_format import add_log_format
 from moldau.connect.commands.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class DevCommand:
         )
         registry.add_argument("--no-registry", action="store_true", help="no Schema Registry")
         parser.add_argument("--log-level", default="warn", help="default: warn")
-        parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
+        add_log_format(parser)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         from moldau.connect.commands.dev_app import project_of

@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command import Context, Exit, UsageError
+from moldau.cli.log_format import add_log_format
 
 if TYPE_CHECKING:
     from moldau.connect.server import ConnectWorker
@@ -64,7 +65,7 @@ def _add_shared(parser: ArgumentParser) -> None:
     )
     add_worker_settings(parser)
     parser.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
-    parser.add_argument("--log-json", action="store_true", help="log lines as JSON")
+    add_log_format(parser)
     parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
 

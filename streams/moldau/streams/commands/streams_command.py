@@ -8,6 +8,7 @@ from typing import Final
 
 from moldau.cli.command import Context
 from moldau.cli.commands.cluster_connection import add_connection_arguments
+from moldau.cli.log_format import add_log_format
 from moldau.cli.numbers import whole
 from moldau.streams.commands.summaries import SUMMARIES
 
@@ -65,7 +66,7 @@ class StreamsCommand:
             "executors reach",
         )
         run.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
-        run.add_argument("--log-json", action="store_true", help="log lines as JSON")
+        add_log_format(run)
         run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)
         move = _add_move(actions.add_parser)
         state = actions.add_parser("state", help="list the stores on this machine with their sizes")

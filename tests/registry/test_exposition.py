@@ -1,0 +1,60 @@
+"""The metrics of an instance: counted, documented, and served beside the REST API."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import urllib.request
+from pathlib import Path
+
+import pytest
+import yaml
+
+from moldau.metrics import CONTENT_TYPE
+from moldau.testing import SyncEmbeddedBroker
+from tests.metrics.exposition import ReadFamily, read_exposition
+from tests.registry.served import USER, USER_2, in_memory, process
+
+RULES = Path(__file__).parents[2] / "docker" / "monitoring" / "alerts-registry.yml"
+PAGE = Path(__file__).parents[2] / "docs" / "registry.md"
+
+
+def test_the_page_says_what_was_answered_and_what_is_stored() -> None:
+    async def main() -> dict[str, ReadFamily]:
+        async with in_memory() as (rest, _):
+            await rest.register("a-value", USER)
+            await rest.register("a-value", USER_2)
+            await rest.register("b-value", USER)
+            assert await rest.error("GET", "/subjects/nope/versions") == (404, 40401)
+            assert await rest.ask("DELETE", "/subjects/b-value") == (200, [1])
+            answer = await rest.http.get("/metrics")
+            assert answer.headers["content-type"] == CONTENT_TYPE
+            return read_exposition(answer.text)
+
+    found = asyncio.run(main())
+    name = "kafka_schema_registry"
+    assert found[f"{name}_registered_count"].value() == 2
+    assert found[f"{name}_deleted_count"].value() == 1
+    assert found[f"{name}_subjects"].value() == 2
+    assert found[f"{name}_master_slave_role"].value() == 1
+    assert found[f"{name}_api_success_count_total"].value() == 4
+    assert found[f"{name}_api_failure_count_total"].value() == 1
+    assert found[f"{name}_api_requests_total"].value(method="POST", status="200") == 3
+    assert found[f"{name}_api_duration_seconds"].value("_count") == 5
+    told = PAGE.read_text(encoding="ascii")
+    assert [each for each in found if f"`{each}`" not in told] == []
+    rules = yaml.safe_load(RULES.read_text(encoding="ascii"))["groups"][0]["rules"]
+    asked = {name for rule in rules for name in re.findall(r"kafka_\w+", rule["expr"])}
+    assert len(asked) > 2
+    series = {name for family in found.values() for name, _ in family.samples}
+    assert asked <= series
+
+
+@pytest.mark.real
+def test_an_instance_serves_its_page(moldau_broker: SyncEmbeddedBroker) -> None:
+    with (
+        process(moldau_broker.bootstrap_servers) as (_, url),
+        urllib.request.urlopen(f"{url}/metrics") as answer,  # noqa: S310 - loopback
+    ):
+        found = read_exposition(answer.read().decode())
+    assert found["kafka_schema_registry_subjects"].value() >= 0
