@@ -1,4 +1,4 @@
-"""The command `moldau pipeline`: lint, plan, draw, run, status and down.
+"""The command `moldau pipeline`: lint, plan, draw, run, status, reset and down.
 
 Importing this module is cheap.
 """
@@ -58,6 +58,11 @@ class PipelineCommand:
         _add_target(status)
         _add_select(status)
         status.add_argument("--watch", action="store_true", help="repeat every second until Ctrl-C")
+        reset = _action(
+            actions, "reset", "let an app or a sink read from the beginning at the next run", _reset
+        )
+        reset.add_argument("part", metavar="PART", help="the name of the app or sink")
+        _add_target(reset)
         down = _action(actions, "down", "stop the pipeline, and keep its data", _down)
         _add_target(down)
         down.add_argument("--delete", action="store_true", help="also delete what `run` made")
@@ -378,6 +383,32 @@ def _status(arguments: Namespace, context: Context) -> int:
             before = now
     finally:
         reader.close()
+
+
+def _reset(arguments: Namespace, context: Context) -> int:
+    from moldau.pipeline.resetting import own_broker, reset_part, resettable
+
+    reading, directory = _read(arguments, checks_connectors=False)
+    part = resettable(reading.pipeline, arguments.part)
+    data = _data_directory(arguments, reading, directory)
+    client = _settings_of_last_run(arguments, context, data)
+    data.prepare()
+    lock = data.lock()
+
+    def report(text: str) -> None:
+        context.out.write(f"{text}\n")
+
+    try:
+        if "bootstrap.servers" in client:
+            problems = reset_part(part, data, client, report)
+        else:
+            with own_broker(reading.pipeline, data, directory, report) as client:
+                problems = reset_part(part, data, client, report)
+    finally:
+        lock.release()
+    for each in problems:
+        context.err.write(f"{each}\n")
+    return Exit.FAILED if problems else Exit.DONE
 
 
 def _down(arguments: Namespace, context: Context) -> int:
