@@ -6,7 +6,7 @@ import pytest
 
 from tests.broker.hostile.request_fuzz import search
 
-pytestmark = pytest.mark.real
+pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 
 def test_changed_requests_before_and_after_a_login_do_no_harm() -> None:

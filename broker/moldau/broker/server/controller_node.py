@@ -23,7 +23,12 @@ from moldau.broker.decision.context import of_node
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
 from moldau.broker.network import NetworkMetrics, SocketServer
-from moldau.broker.server.authorization import audit_maker, authorizer_of, note_ready
+from moldau.broker.server.authorization import (
+    audit_maker,
+    authorizer_of,
+    note_ready,
+    warn_of_dry_run,
+)
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.controller_service import ControllerService
@@ -131,6 +136,7 @@ class ControllerNode:
         authorizer = authorizer_of(
             self._settings, lambda: self._publisher.image, audit_maker(self._runtime, log)
         )
+        warn_of_dry_run(self._settings, log)
         cluster_id = cluster_of(self._runtime.files, self._settings)
         self._take_directories(cluster_id)
         metadata = places_of(self._settings).metadata
