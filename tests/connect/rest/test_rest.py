@@ -362,6 +362,8 @@ def test_the_api_describes_itself_and_is_measured(worker: Worker, name: str) -> 
     assert series == helped.keys()
     assert not [name for name, text in helped.items() if text == name]
     assert {"kafka_connect_worker_task_count", "kafka_connect_connector_status"} <= series
+    assert "kafka_connect_source_task_poll_batch_avg_time_ms" in series
+    assert not [each for each in series if "_connect_connect_" in each or "kafka_kafka" in each]
     assert not [each for each in series if "connect_connect_" in each or "_metrics_" in each]
 
 

@@ -20,6 +20,10 @@ DOCS: Final = {
     "sink-record-read-total": "Records read from topics.",
     "sink-record-send-total": "Records passed to the sink.",
     "put-batch-total": "Batches passed to the sink.",
+    "put-batch-max-time-ms": "The longest put of the last minute, in milliseconds.",
+    "put-batch-avg-time-ms": "The mean time of a put in the last minute, in milliseconds.",
+    "poll-batch-max-time-ms": "The longest poll of the last minute that had records.",
+    "poll-batch-avg-time-ms": "The mean time of a poll with records in the last minute.",
     "offset-commit-completion-total": "Commits of offsets.",
     "offset-commit-failure-total": "Commits of offsets that failed.",
     "partition-count": "Partitions that the task reads.",
@@ -137,4 +141,4 @@ def _of_tasks(operations: Operations) -> list[Sample]:
 def _group(name: str) -> str:
     if name.startswith(_ERRORS):
         return "task-error-metrics"
-    return "source-task-metrics" if name.startswith("source-") else "sink-task-metrics"
+    return "source-task-metrics" if name.startswith(("source-", "poll-")) else "sink-task-metrics"

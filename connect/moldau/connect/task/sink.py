@@ -26,6 +26,7 @@ from moldau.connect.api import (
     ValueSinkTask,
 )
 from moldau.connect.errors import ConnectError, RetriableError
+from moldau.connect.task.batch_times import BatchTimes
 from moldau.connect.task.dead_letter import DeadLetters
 from moldau.connect.task.failure_log import FailureLog
 from moldau.connect.task.membership import (
@@ -139,6 +140,7 @@ class SinkRunner(TaskRunner):
         self._progress = Progress()
         self._originals = Originals()
         self._again_ms = 0
+        self._put_times = BatchTimes("put-batch")
         self._counts = {"read": 0, "send": 0, "put_batches": 0, "commits": 0, "commit_failures": 0}
         self._opened: list[tuple[str, Callable[[], None]]] = []
         self._dead_letters: DeadLetters | None = None
@@ -356,6 +358,7 @@ class SinkRunner(TaskRunner):
         count = left = len(self._pending)
         if count and not self.told.get("sink-record-lag"):
             self.tell_metrics(is_due=True)  # the put may block: show the lag before it
+        began_ms = self.now_ms()
         try:
             if self._pending.columns and self._takes_values:
                 cast(ValueSinkTask, self._task).put_values(self._pending.values())
@@ -373,6 +376,7 @@ class SinkRunner(TaskRunner):
             raise as_task_failure(failure) from error
         if count:
             self._counts["put_batches"] += 1
+            self._put_times.note(began_ms, self.now_ms())
             self._counts["send"] += left
         self._pending.clear()
         self._progress.on_put()
@@ -602,6 +606,7 @@ class SinkRunner(TaskRunner):
             "sink-record-read-total": float(self._counts["read"]),
             "sink-record-send-total": float(self._counts["send"]),
             "put-batch-total": float(self._counts["put_batches"]),
+            **self._put_times.figures(self.now_ms()),
             "offset-commit-completion-total": float(self._counts["commits"]),
             "offset-commit-failure-total": float(self._counts["commit_failures"]),
             "partition-count": float(len(mine)),

@@ -21,6 +21,7 @@ from moldau.connect.api import OffsetStorageReader, SourceRecord, SourceTask, So
 from moldau.connect.api.task import TransactionContext
 from moldau.connect.config.exactly_once import is_exactly_once
 from moldau.connect.errors import ConnectError, RetriableError
+from moldau.connect.task.batch_times import BatchTimes
 from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.parts import Parts, make_parts
 from moldau.connect.task.runner import TaskRunner, in_order
@@ -88,6 +89,7 @@ class SourceRunner(TaskRunner):
         self._failed: tuple[KafkaError, SourceRecord] | None = None
         self._delivered: deque[tuple[SourceRecord, Sent | None]] = deque()
         self._topics: set[str] = set()
+        self._poll_times = BatchTimes("poll-batch")
         self._counts = {"polled": 0, "written": 0, "commits": 0, "commit_failures": 0}
         self._opened: list[tuple[str, Any]] = []
         self._parts = make_parts(self, reporters=[])
@@ -162,6 +164,7 @@ class SourceRunner(TaskRunner):
             self.rest(IDLE_S)
 
     def _poll(self) -> Sequence[SourceRecord] | None:
+        began_ms = self.now_ms()
         try:
             records = self._task.poll()
         except RetriableError as error:
@@ -171,7 +174,9 @@ class SourceRunner(TaskRunner):
             self.wait_ms(RETRY_MS)
             return None
         self.tell_waiting(None)
-        self._counts["polled"] += len(records or ())
+        if records:
+            self._poll_times.note(began_ms, self.now_ms())
+            self._counts["polled"] += len(records)
         return records
 
     def _send_batch(self, records: Sequence[SourceRecord] | None) -> bool:
@@ -385,6 +390,7 @@ class SourceRunner(TaskRunner):
         counts = self._parts.tolerance.counts if hasattr(self, "_parts") else None
         return {
             "source-record-poll-total": float(self._counts["polled"]),
+            **({} if counts is None else self._poll_times.figures(self.now_ms())),
             "source-record-write-total": float(self._counts["written"]),
             "source-record-active-count": float(self._active()),
             "source-offset-commit-completion-total": float(self._counts["commits"]),
