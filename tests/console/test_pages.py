@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import re
 from collections.abc import Awaitable, Callable
+from html import unescape
 from html.parser import HTMLParser
 
 import httpx
 import pytest
 
+from moldau.client import Consumer, Producer
 from moldau.console.pages import Pages
 from moldau.testing import EmbeddedBroker
 from tests.console.shown import EXACT, browser, use
@@ -135,6 +138,42 @@ def test_a_produced_record_is_text_and_never_markup() -> None:
         assert page.url.path == "/topics/orders/messages"
         assert evil not in page.text
         assert "&lt;script&gt;" in page.text
+
+    on_a_used_cluster(check)
+
+
+COPY = re.compile(r'href="([^"]*copy=1)"')
+AREA = re.compile(r'<textarea name="value" rows="4">\n(.*?)</textarea>', re.DOTALL)
+KEY = re.compile(r'name="key" autocomplete="off" value="([^"]*)"')
+
+
+def test_a_record_is_copied_into_the_form_with_every_digit_and_line() -> None:
+    value = f'\n{{"cents": {EXACT},\n "of": "</textarea>&amp;"}}\n'
+
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        path = "/topics/made/messages"
+        await client.post("/topics", data={"name": "made", "partitions": "2"})
+        async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+            for data, key in ((value.encode(), b'a"k'), (b"\xff\x00", b"k"), (b"a\r\nb", b"k")):
+                await producer.send_and_wait("made", data, key=key, partition=1)
+            await producer.send_and_wait("made", None, key=b"gone", partition=0)
+        links = sorted(unescape(each) for each in COPY.findall((await client.get(path)).text))
+        assert [link.partition("?")[2] for link in links] == [
+            "from=offset&at=0&partition=0&copy=1", "from=offset&at=0&partition=1&copy=1",
+        ]  # fmt: skip
+        tombstone, whole = [(await client.get(link)).text for link in links]
+        assert 'name="tombstone" value="1" checked' in tombstone
+        assert "checked" not in whole
+        (text,), (key,) = AREA.findall(whole), KEY.findall(whole)
+        sent = {"key": unescape(key), "value": unescape(text).replace("\n", "\r\n")}
+        await client.post(path, data={**sent, "partition": "1"})
+        async with Consumer(bootstrap_servers=broker.bootstrap_servers) as consumer:
+            consumer.assign([("made", 1)])
+            consumer.seek(("made", 1), 3)
+            record = await consumer.getone()
+        assert (record.key, record.value) == (b'a"k', value.encode())
+        other = await client.get(f"{path}?from=offset&at=1&partition=1&copy=1")
+        assert (other.status_code, "no form has it" in other.text) == (400, True)
 
     on_a_used_cluster(check)
 

@@ -36,7 +36,27 @@ class Message:
     key: str
     value: str
     headers: tuple[tuple[str, str], ...]
-    size_bytes: int
+    data: tuple[bytes | None, bytes | None]
+    """The bytes of key and value, None for null."""
+
+    @property
+    def size_bytes(self) -> int:
+        """How much key and value take."""
+        return sum(len(each) for each in self.data if each is not None)
+
+    @property
+    def is_null(self) -> bool:
+        """Whether it has no value: a tombstone."""
+        return self.data[1] is None
+
+    @property
+    def is_exact(self) -> bool:
+        """Whether a form can send key and value again as they are: all of them is text, with ends
+        of lines that a browser keeps, and a key that is there has a line."""
+        key, value = (bytes(each or b"") for each in self.data)
+        is_text = self.key.encode() == key and self.value.encode() == value
+        has_odd = b"\r" in value or any(sign in key for sign in b"\r\n")
+        return is_text and not has_odd and b"\0" not in key + value and self.data[0] != b""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,6 +96,19 @@ class Found:
     scanned: int = 0
     is_cut: bool = False
     """Whether reading stopped at the limit before the end of the part."""
+
+    def to_copy(self, query: Mapping[str, str]) -> Message | None:
+        """Return the message that the form is to be filled with, None without `copy`. Raise
+        BadForm if its bytes are not all text."""
+        if "copy" not in query:
+            return None
+        at = (query.get("partition"), query.get("at"))
+        for each in self.messages:
+            if (str(each.partition), str(each.offset)) == at:
+                if not each.is_exact:
+                    raise BadForm("this record is not plain text, or too long, so no form has it")
+                return each
+        return None
 
 
 class Texts:
@@ -198,7 +231,7 @@ async def _polled(
                     key=await decode.text(key, Place(part.topic, True, each.headers)),
                     value=await decode.text(value, Place(part.topic, False, each.headers)),
                     headers=tuple((name, text_of(data)) for name, data in each.headers),
-                    size_bytes=len(key or b"") + len(value or b""),
+                    data=(key, value),
                 )
             )
     return found

@@ -153,6 +153,7 @@ class Pages:
             topic=topic,
             found=found,
             wanted=wanted,
+            copied=found.to_copy(request.query_params),
             froms=FROMS,
             query=request.url.query,
         )
@@ -193,7 +194,8 @@ class Pages:
         options: dict[str, Any] = {"key": key.encode()} if key else {}
         if at:
             options["partition"] = int(at)
-        data = None if form.get("tombstone") else value.encode()
+        # A browser sends each end of a line as two characters.
+        data = None if form.get("tombstone") else value.replace("\r\n", "\n").encode()
         async with self._connection.producer() as producer:
             await producer.send_and_wait(topic.name, data, **options)
         return see(topic_path(topic.name, "/messages"))
