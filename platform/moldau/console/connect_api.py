@@ -13,7 +13,8 @@ if TYPE_CHECKING:
 
 CONNECT: Final = "connect.url"
 """The console's setting for the address of a worker."""
-TIMEOUT_S: Final = 20.0
+TIMEOUT_S: Final = 60.0
+"""The first request about plugins imports all of them, and a check may try a database."""
 _FAILED: Final = 400
 _MISSING: Final = 404
 
