@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from html import escape
+from itertools import cycle
 
 from examples.shop.database import Totals
 
@@ -86,10 +87,11 @@ def columns(values: Sequence[tuple[str, int]]) -> str:
     """Return a plot with a column for each minute."""
     if not values:
         return _no_data()
-    top = max(cents for _, cents in values) or 1
+    marks = ticks(max(cents for _, cents in values), least=100)
+    top = marks[-1]
     step = (_WIDTH - _LEFT) / len(values)
-    every = max(1, len(values) // 10)
-    parts = _grid(top, _euro)
+    every = next(each for each in (1, 2, 5, 10, 15, 30, len(values)) if len(values) / each <= 12)
+    parts = _grid(marks, _euro)
     for index, (name, cents) in enumerate(values):
         height = cents / top * (_HEIGHT - _BOTTOM - 10)
         x, y = _LEFT + index * step, _HEIGHT - _BOTTOM - height
@@ -124,9 +126,9 @@ def lines(lags: Sequence[Lag]) -> str:
     """Return a plot with two lines of lag over the seconds of the run."""
     if not lags:
         return _no_data()
-    top = max(1, *(max(each.streams, each.lake) for each in lags))
-    end = max(1.0, lags[-1].second)
-    parts = _grid(top, str)
+    marks = ticks(max(max(each.streams, each.lake) for each in lags))
+    top, end = marks[-1], max(1.0, lags[-1].second)
+    parts = _grid(marks, "{:,}".format)
     x: float
     for style, read in (("one", _of_streams), ("two", _of_lake)):
         points = " ".join(
@@ -138,10 +140,11 @@ def lines(lags: Sequence[Lag]) -> str:
     for x, style, name in ((_LEFT + 8, "one", "Streams app"), (_LEFT + 130, "two", "Spark sink")):
         parts.append(f'<rect class="key-{style}" x="{x}" y="4" width="12" height="12" rx="2"/>')
         parts.append(_text(x + 18, 14, name, "start", "name"))
-    for share in (0.0, 0.5, 1.0):
-        anchor = "end" if share == 1 else "middle" if share else "start"
-        x = _LEFT + share * (_WIDTH - _LEFT)
-        parts.append(_text(x, _HEIGHT - 8, f"{share * end:.0f} s", anchor))
+    for second in ticks(int(end)):
+        if second <= end:
+            x = _LEFT + second / end * (_WIDTH - _LEFT)
+            anchor = "start" if not second else "end" if second > 0.95 * end else "middle"
+            parts.append(_text(x, _HEIGHT - 8, f"{second} s", anchor))
     return _svg(parts, _HEIGHT)
 
 
@@ -153,14 +156,24 @@ def _of_lake(lag: Lag) -> int:
     return lag.lake
 
 
-def _grid(top: int, show: object) -> list[str]:
+def ticks(top: int, least: int = 1) -> list[int]:
+    """Return the marks of an axis from 0 to `top` or a little more: up to six round numbers, which
+    are multiples of `least`."""
+    step = least
+    for factor in cycle((2, 2.5, 2)):  # 1, 2, 5, 10, 20, 50
+        if step * 5 >= top:
+            break
+        step = int(step * factor)
+    return [step * index for index in range(max(1, -(-top // step)) + 1)]
+
+
+def _grid(marks: Sequence[int], show: Callable[[int], str]) -> list[str]:
     """Return horizontal lines with their values."""
-    assert callable(show)
     parts = []
-    for part in range(5):
-        y = _HEIGHT - _BOTTOM - part / 4 * (_HEIGHT - _BOTTOM - 10)
+    for mark in marks:
+        y = _HEIGHT - _BOTTOM - mark / marks[-1] * (_HEIGHT - _BOTTOM - 10)
         parts.append(f'<line class="grid" x1="{_LEFT}" x2="{_WIDTH}" y1="{y:.1f}" y2="{y:.1f}"/>')
-        parts.append(_text(_LEFT - 8, y + 4, str(show(top * part // 4)), "end"))
+        parts.append(_text(_LEFT - 8, y + 4, show(mark), "end"))
     return parts
 
 

@@ -18,7 +18,7 @@ from examples.shop import lake  # noqa: E402
 from examples.shop.__main__ import PIPELINES  # noqa: E402
 from examples.shop.checking import differences, totals_of_lake  # noqa: E402
 from examples.shop.database import MINUTE_MS, Totals  # noqa: E402
-from examples.shop.report import Lag, bars, columns, lines, page  # noqa: E402
+from examples.shop.report import Lag, bars, columns, lines, page, ticks  # noqa: E402
 from examples.shop.topology import CUSTOMERS, ORDERS, REVENUE, SALES, app  # noqa: E402
 
 START = 1_000 * MINUTE_MS
@@ -90,6 +90,20 @@ def test_the_card_of_the_seconds_names_what_they_are() -> None:
 
     assert "<b>12</b>seconds for the whole demo" in text
     assert "from order to page" not in text
+
+
+@pytest.mark.parametrize(
+    ("top", "least", "marks"),
+    [
+        (0, 1, [0, 1]),
+        (3, 1, [0, 1, 2, 3]),
+        (17, 1, [0, 5, 10, 15, 20]),
+        (983, 1, [0, 200, 400, 600, 800, 1000]),
+        (123_456, 100, [0, 50_000, 100_000, 150_000]),
+    ],
+)
+def test_an_axis_has_round_numbers(top: int, least: int, marks: list[int]) -> None:
+    assert ticks(top, least) == marks
 
 
 @pytest.mark.parametrize("count", [1, 7, 90])
