@@ -11,7 +11,6 @@ from moldau.config.yaml_tree import Node
 from moldau.pipeline.pipeline import Job
 from moldau.pipeline.references import has_reference
 from moldau.pipeline.sections import JobSection
-from moldau.spark.masters import is_master
 
 BOOTSTRAP: Final = "MOLDAU_BOOTSTRAP"
 """The environment variable in which a script finds the brokers."""
@@ -64,6 +63,8 @@ def check_job(job: Job, root: Node, read_text: Callable[[str], str]) -> Iterator
 
 
 def _contradictions(job: Job, root: Node, where: str) -> Iterator[Problem]:
+    from moldau.spark.masters import is_master
+
     line = root.line_at(("jobs", job.name, "config", "spark.deploy"))
     deploy = job.config.get("spark.deploy", "local")
     if deploy not in _DEPLOYS:
