@@ -180,60 +180,6 @@ sinks:
 """
 
 
-_SPARK = """\
-import os
-
-from pyspark.sql import SparkSession
-
-spark = SparkSession.builder.getOrCreate()
-lines = spark.readStream.format("moldau").options(
-    **{
-        "kafka.bootstrap.servers": os.environ["MOLDAU_BOOTSTRAP"],
-        "kafka.group.id": "upper",
-        "subscribe": "lines",
-        "startingOffsets": "earliest",
-    }
-)
-(
-    lines.load()
-    .selectExpr("upper(CAST(value AS STRING)) AS value")
-    .writeStream.format("moldau")
-    .option("kafka.bootstrap.servers", os.environ["MOLDAU_BOOTSTRAP"])
-    .option("topic", "upper")
-    .option("checkpointLocation", "checkpoint")
-    .start()
-    .awaitTermination()
-)
-"""
-
-
-@pytest.mark.real
-@pytest.mark.deep
-def test_a_script_of_pyspark_reads_and_writes_topics(tmp_path: Path) -> None:
-    pytest.importorskip("pyspark")
-    folder = Folder(tmp_path / "words")
-    folder.path.mkdir()
-    for name, text in (
-        ("pipeline.yaml", _FOLDER),
-        ("upper.py", _SPARK),
-        ("once.py", "print('done')\n"),
-        ("input.txt", "to\nbe\n"),
-    ):
-        (folder.path / name).write_text(text)
-    out = folder.path / "out.txt"
-
-    def lag() -> int | None:
-        rows = json.loads(folder.moldau("pipeline", "status", "--json"))
-        found: int | None = next(each["lag"] for each in rows if each["part"] == "make-upper")
-        return found
-
-    with folder.running() as run:
-        wait_until(lambda: out.exists() and set(out.read_text().split()) >= {"TO", "BE"}, "output")
-        wait_until(lambda: lag() == 0, "the lag of the job's group")
-        run.stop()
-    assert not any("is killed" in each for each in run.said)
-
-
 @pytest.mark.real
 @pytest.mark.deep
 def test_jobs_run_beside_the_other_parts(tmp_path: Path) -> None:

@@ -14,7 +14,14 @@ from moldau.runtime.real_files import RealFiles
 from moldau.testing import SyncEmbeddedBroker
 from tests.pipeline.files import pipeline, read
 from tests.pipeline.running import Folder
-from tests.pipeline.test_jobs import FILES, JOBS
+
+_JOB = """\
+pipeline: orders
+topics:
+  orders: {external: true}
+jobs:
+  large-orders: {script: large.py, reads: [orders]}
+"""
 
 
 def test_only_apps_and_sinks_are_reset() -> None:
@@ -25,7 +32,7 @@ def test_only_apps_and_sinks_are_reset() -> None:
     with pytest.raises(UsageError, match="it is a source: delete its offsets"):
         resettable(pipeline(), "read-lines")
     with pytest.raises(UsageError, match="in a checkpoint of Spark: delete that directory"):
-        resettable(read(JOBS, files=FILES).pipeline, "large-orders")
+        resettable(read(_JOB).pipeline, "large-orders")
 
 
 def test_the_group_and_what_the_app_made_are_deleted(tmp_path: Path) -> None:
