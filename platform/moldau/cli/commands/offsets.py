@@ -81,7 +81,7 @@ def _tell_leaderless(context: Context, partitions: list[TopicPartition]) -> int:
 
 
 def _timestamp(text: str) -> int:
-    from moldau.client.consumer import offsets
+    from moldau.client.base import offsets
 
     if text in _ENDS:
         return int(getattr(offsets, text.upper().replace("-", "_")))
