@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
+from importlib import import_module
 
 import msgspec
 import pytest
@@ -73,3 +75,11 @@ def test_a_struct_has_its_fields_and_methods_in_an_executor() -> None:
         "place": {"city": "Praha", "zip_code": None},
         "note": "none",
     }
+
+
+def test_programs_with_dataclasses_are_sent() -> None:
+    """msgspec keeps what it knows of a dataclass in the class, and that cannot be pickled."""
+    plan = import_module("examples.shop.topology").app.plan()
+
+    for program in plan.programs:
+        assert pickle.loads(pickled(program)).index == program.index  # noqa: S301 - our own

@@ -23,6 +23,7 @@ from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import INTERNAL_ANY
 from moldau.streams.spark.structs import reduced
 
+_CACHE: Final = "__msgspec_cache__"
 UNSENDABLE: Final = (PicklingError, TypeError, AttributeError, ValueError, RuntimeError)
 """What pickling raises for what cannot be pickled."""
 
@@ -73,6 +74,8 @@ def _dumped(value: Any) -> bytes:
                 return _decoder, (each.type, each.strict, each.dec_hook, each.float_hook)
             if isinstance(each, Struct):  # of nested functions of ours
                 return Struct, (each.format,)
+            if isinstance(each, type) and _CACHE in each.__dict__:
+                delattr(each, _CACHE)  # msgspec makes it again
             if isinstance(each, StructMeta) and each.__module__ in by_value:
                 return reduced(each)
             if isinstance(each, Encoder):
