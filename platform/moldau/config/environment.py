@@ -30,7 +30,10 @@ _OF_DEVELOPMENT = frozenset(
         "KAFKA_MESSAGES",
         "PURE",
         "SEEDS",
+        "SPARK_APPS",
+        "SPARK_EVERY",
         "SPARK_KILLS",
+        "SPARK_LOCAL_APPS",
         "STORM_CYCLES",
         "STREAMS_KILLS",
     )

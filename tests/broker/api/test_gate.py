@@ -91,6 +91,8 @@ def test_only_what_must_be_open_takes_no_right() -> None:
         "ApiVersions",
         "DescribeCluster",
         "ExpireDelegationToken",  # by the token's owner and renewers
+        "GetTelemetrySubscriptions",  # every client may push, as to Kafka
+        "PushTelemetry",
         "RenewDelegationToken",
         "SaslAuthenticate",
         "SaslHandshake",

@@ -18,7 +18,7 @@ from typing import Any
 import pytest
 
 from moldau.client import TopicPartition
-from moldau.client.sync import Consumer
+from moldau.client.sync import Admin, Consumer
 from moldau.runtime.real_files import RealFiles
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.running import checked, task_settings
@@ -78,6 +78,8 @@ class Batches:
     def close(self) -> None:
         self._consumer.close()
         self._kept.close()
+        # An executor keeps the admin client open that its attempts share.
+        Admin(self._settings.of("admin")).configuration.shared().close()
 
     def settle(self) -> None:
         """Run batches until nothing is left to read."""
