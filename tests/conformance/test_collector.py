@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import urllib.request
 from collections.abc import Iterator
@@ -12,23 +11,13 @@ from pathlib import Path
 
 import pytest
 
+from moldau.runtime.node_processes import free_ports
 from tests.broker.main.processes import broker_process
 from tests.conformance.built import go_program
 from tests.peers.eventually import eventually
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 PATIENCE_S = 120
-
-
-def free_ports(count: int) -> list[int]:
-    held = [socket.socket() for _ in range(count)]
-    try:
-        for each in held:
-            each.bind(("127.0.0.1", 0))
-        return [each.getsockname()[1] for each in held]
-    finally:
-        for each in held:
-            each.close()
 
 
 @contextmanager

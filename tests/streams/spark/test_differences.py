@@ -29,10 +29,10 @@ from tests.streams.kafka.answering import FAILED, ours
 from tests.streams.kafka.language import Script, Topology, shown
 from tests.streams.spark.batches import Batches
 
-SEEDS: Final = int(os.environ.get("MOLDAU_SPARK_APPS", "12"))
+SEEDS: Final = int(os.environ.get("MOLDAU_SPARK_APPS", "4"))
 FIRST: Final = int(os.environ.get("MOLDAU_RANDOM_FIRST", "0"))
 PARTS: Final = 2
-EVERY: Final = int(os.environ.get("MOLDAU_SPARK_EVERY", "16"))
+EVERY: Final = int(os.environ.get("MOLDAU_SPARK_EVERY", "64"))
 """Of the scripts, each of so many is tried; 1 tries all."""
 
 Row = tuple[str, bytes | None, bytes | None, int, list[tuple[str, bytes]]]

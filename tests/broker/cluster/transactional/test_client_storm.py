@@ -20,7 +20,7 @@ pytestmark = pytest.mark.usefixtures("no_world_is_left")
 SEEDS = (2, 3, 11, 12, 14)
 LOST_ID = 20
 """A producer went on for ever with an id that its coordinator had forgotten. It takes a while."""
-MORE = int(os.environ.get("MOLDAU_STORM_CYCLES", "50"))
+MORE = int(os.environ.get("MOLDAU_STORM_CYCLES", "20"))
 BLOCK = 10
 
 
