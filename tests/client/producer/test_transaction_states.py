@@ -283,6 +283,25 @@ def test_a_commit_that_was_sent_cannot_be_aborted(desk: Desk) -> None:
     assert desk.asked(EndTxnRequest).request.committed  # type: ignore[attr-defined]
 
 
+@pytest.mark.parametrize("commits", [True, False])
+def test_an_end_that_is_asked_for_again_may_be_done_since(desk: Desk, commits: bool) -> None:
+    """Its first call has given up waiting, as `max.block.ms` says, and says to make it again."""
+    end, other = desk.states.commit, desk.states.abort
+    if not commits:
+        end, other = other, end
+    desk.begin(T0)
+    end()
+    desk.states.on_settled()
+    desk.answer(EndTxnRequest, desk.ended())
+    with pytest.raises(TransactionError, match="no open transaction"):
+        other()
+    end()
+    assert desk.states.state is TransactionState.READY
+    desk.states.untold = None
+    with pytest.raises(TransactionError, match="no open transaction"):
+        end()
+
+
 def test_a_commit_that_waits_for_records_can_be_aborted(desk: Desk) -> None:
     desk.begin(T0)
     desk.states.commit()

@@ -193,6 +193,9 @@ class TransactionStates:
         self._not_before = 0.0
         self._speaks_v2 = False
         self._has_lost_id = False
+        self.untold: TransactionState | None = None
+        """How the last transaction was to end, until its user knows that it has: a call that gave
+        up waiting is made again, and then it may have ended."""
 
     def _become(self, state: TransactionState) -> None:
         assert state in TRANSITIONS[self.state], f"{self.state.name} -> {state.name}"
@@ -212,6 +215,7 @@ class TransactionStates:
         if self.state is not TransactionState.READY:
             raise self._misused("begin_transaction", _BEGIN_FIRST.get(self.state, ""))
         self._become(TransactionState.IN_TRANSACTION)
+        self.untold = None
         self._parts = _Parts()
         self.is_v2 = self._speaks_v2
         self.number += 1
@@ -230,17 +234,18 @@ class TransactionStates:
         """Begin to commit; do nothing if that has begun. Call `on_settled` when all is decided."""
         if self.error is not None:
             raise self.failure()
-        if self.state is TransactionState.COMMITTING:
+        if _ends_by(self, TransactionState.COMMITTING):
             return
         if self.state is not TransactionState.IN_TRANSACTION:
             raise self._misused("commit_transaction", _BEGIN)
         self._become(TransactionState.COMMITTING)
+        self.untold = TransactionState.COMMITTING
 
     def abort(self) -> None:
         """Begin to abort; do nothing if that has begun. Call `on_settled` when all is decided."""
         if self.state is TransactionState.FATAL:
             raise self.failure()
-        if self.state is TransactionState.ABORTING:
+        if _ends_by(self, TransactionState.ABORTING):
             return
         if self.state is TransactionState.COMMITTING and self._parts.is_settled:
             raise RetriableTransactionError(
@@ -261,6 +266,7 @@ class TransactionStates:
         self.error = self.trouble = None
         self._not_before = 0.0
         self._become(TransactionState.ABORTING)
+        self.untold = TransactionState.ABORTING
 
     def add_offsets(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
@@ -594,6 +600,12 @@ class TransactionStates:
         self._become(TransactionState.READY)
         self.error = self.trouble = None
         self._parts = _Parts()
+
+
+def _ends_by(states: TransactionStates, end: TransactionState) -> bool:
+    """Whether the last transaction ends so, or has since its user asked."""
+    has_ended = states.state is TransactionState.READY and states.untold is end
+    return has_ended or states.state is end
 
 
 def _worst(errors: list[KafkaError]) -> KafkaError | None:

@@ -181,6 +181,7 @@ class Transactions:
         await self._transaction.until(self._is_at_rest, self._max_block_s, "commit_transaction")
         if self._states.error is not None and not self._states.has_ended:
             raise self._states.failure()
+        self._states.untold = None
 
     async def abort(self) -> None:
         """Drop what is not sent, wait for what is on its way, then abort. Raise
@@ -193,6 +194,7 @@ class Transactions:
         await self._transaction.until(self._is_at_rest, self._max_block_s, "abort_transaction")
         if self._states.error is not None:
             raise self._states.failure()
+        self._states.untold = None
 
     def _set_gate(self, *, is_ending: bool) -> None:
         with self._accumulator.lock:

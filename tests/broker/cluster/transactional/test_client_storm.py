@@ -20,11 +20,16 @@ pytestmark = pytest.mark.usefixtures("no_world_is_left")
 SEEDS = (2, 3, 11, 12, 14)
 LOST_ID = 20
 """A producer went on for ever with an id that its coordinator had forgotten. It takes a while."""
+DONE_SINCE = 131
+"""A commit was made again after its time-out, and had been done meanwhile: it was refused."""
 MORE = int(os.environ.get("MOLDAU_STORM_CYCLES", "20"))
 BLOCK = 10
 
 
-@pytest.mark.parametrize("seed", [*SEEDS, pytest.param(LOST_ID, marks=pytest.mark.deep)])
+@pytest.mark.parametrize(
+    "seed",
+    [*SEEDS, *(pytest.param(each, marks=pytest.mark.deep) for each in (LOST_ID, DONE_SINCE))],
+)
 def test_programs_survive_a_storm(seed: int) -> None:
     counts = run_client_storm(seed).counts
     assert counts["committed"] >= 3
