@@ -1,7 +1,7 @@
 """What `moldau` can be told, read from the parsers of its commands.
 
 The man pages and docs/commands.md are made of this, so neither can say what a parser does not. The
-texts are our own and not argparse's, whose usage lines differ between versions of Python.
+texts are our own: the usage lines of argparse differ between versions of Python.
 """
 
 from __future__ import annotations

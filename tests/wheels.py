@@ -52,7 +52,7 @@ def install(home: Path, *requirements: str | Path) -> None:
 
 
 def new_folder(parent: Path) -> Path:
-    """A folder for wheels whose name never was before: uv's cache takes a wheel of the same path
+    """A folder for wheels, with a new name: uv's cache takes a wheel of the same path
     and version for the same wheel."""
     folder = parent / secrets.token_hex(8)
     folder.mkdir()

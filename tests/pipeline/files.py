@@ -27,6 +27,26 @@ sinks:
     file: counts.jsonl
 """
 
+JOB = """\
+pipeline: words
+worker:
+  settings: {key.converter: StringConverter, value.converter: StringConverter}
+topics:
+  lines: {partitions: 2}
+  upper: {partitions: 2}
+sources:
+  read-lines: {connector.class: FileStreamSource, file: input.txt, topic: lines}
+sinks:
+  write: {connector.class: FileStreamSink, topics: upper, file: out.txt}
+jobs:
+  make-upper:
+    script: upper.py
+    reads: [lines]
+    writes: [upper]
+    group: upper
+    config: {spark.master: "local[1]"}
+"""
+
 
 def app_plan(
     app: str, reads: Sequence[str], writes: Sequence[str], problem: str | None = None

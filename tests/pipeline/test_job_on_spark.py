@@ -7,31 +7,13 @@ from pathlib import Path
 
 import pytest
 
+from tests.pipeline.files import JOB
 from tests.pipeline.running import Folder, wait_until
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 _PATIENCE_S = 600.0
 """A JVM on a busy machine takes minutes."""
-_FOLDER = """\
-pipeline: words
-worker:
-  settings: {key.converter: StringConverter, value.converter: StringConverter}
-topics:
-  lines: {partitions: 2}
-  upper: {partitions: 2}
-sources:
-  read-lines: {connector.class: FileStreamSource, file: input.txt, topic: lines}
-jobs:
-  make-upper:
-    script: upper.py
-    reads: [lines]
-    writes: [upper]
-    group: upper
-    config: {spark.master: "local[1]"}
-sinks:
-  write: {connector.class: FileStreamSink, topics: upper, file: out.txt}
-"""
 _SPARK = """\
 import os
 
@@ -64,7 +46,7 @@ def test_a_script_of_pyspark_reads_and_writes_topics(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "words")
     folder.path.mkdir()
     for name, text in (
-        ("pipeline.yaml", _FOLDER),
+        ("pipeline.yaml", JOB),
         ("upper.py", _SPARK),
         ("input.txt", "to\nbe\n"),
     ):

@@ -15,7 +15,7 @@ from moldau.pipeline.picture import pipeline_svg
 from moldau.pipeline.plan import Facts, plan
 from moldau.pipeline.status import HEALTHY, Snapshot, status_rows
 from moldau.pipeline.text import pipeline_text
-from tests.pipeline.files import problem_lines, read
+from tests.pipeline.files import JOB, problem_lines, read
 from tests.pipeline.running import Folder, wait_until
 
 JOBS = """\
@@ -155,28 +155,11 @@ with Consumer(
         finally:
             open(marker, "w").write("ended in order")
 """
-_FOLDER = """\
-pipeline: words
-worker:
-  settings: {key.converter: StringConverter, value.converter: StringConverter}
-topics:
-  lines: {partitions: 2}
-  upper: {partitions: 2}
-sources:
-  read-lines: {connector.class: FileStreamSource, file: input.txt, topic: lines}
-jobs:
-  make-upper:
-    script: upper.py
-    reads: [lines]
-    writes: [upper]
-    group: upper
+_MORE = """\
     arguments: [ended.txt]
-    config: {spark.master: "local[1]"}
   once:
     script: once.py
     reads: [lines]
-sinks:
-  write: {connector.class: FileStreamSink, topics: upper, file: out.txt}
 """
 
 
@@ -186,7 +169,7 @@ def test_jobs_run_beside_the_other_parts(tmp_path: Path) -> None:
     folder = Folder(tmp_path / "words")
     folder.path.mkdir()
     for name, text in (
-        ("pipeline.yaml", _FOLDER),
+        ("pipeline.yaml", JOB + _MORE),
         ("upper.py", _COPY),
         ("once.py", "print('done')\n"),
         ("input.txt", "to\nbe\n"),

@@ -83,7 +83,7 @@ def _action(actions: Any, name: str, text: str, act: Any) -> ArgumentParser:
         help="set a variable of the file",
     )
     parser.add_argument(
-        "--target", metavar="NAME", help="a target of the file, such as prod, whose values win"
+        "--target", metavar="NAME", help="a target of the file, such as prod; its values win"
     )
     parser.set_defaults(act=act)
     return parser

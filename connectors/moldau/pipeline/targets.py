@@ -38,7 +38,7 @@ def for_target(root: Node, target: str | None) -> tuple[Node, list[Problem]]:
 
 
 def _of_files(root: Node, chosen: Node, target: str) -> Iterator[Problem]:
-    """Find connectors in files of their own, whose values a target cannot change."""
+    """Find connectors in files of their own: a target cannot change values there."""
     for section in _CONNECTORS:
         own = _entries(root, section)
         for name, each in _entries(chosen, section).items():

@@ -1,7 +1,7 @@
 """`python -m moldau.spark.leashed SCRIPT ARGS`: run a script that ends when its parent does.
 
 A part of a pipeline is started so. SIGTERM and the end of the parent raise KeyboardInterrupt in the
-script, whose `finally` blocks run; then the process ends.
+script, so its `finally` blocks run; then the process ends.
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from moldau.console.access import MORE, SETTING
 from moldau.console.changes import see
 from moldau.console.connect_api import ConnectApi, ConnectRefused, connector_path
 from moldau.console.connection import Connection
-from moldau.console.connectors import NO_CONNECT
+from moldau.console.connectors import connect_of
 from moldau.console.rendering import BadForm, Renderer, form_of
 
 NAME: Final = "name"
@@ -164,9 +164,7 @@ class ConnectorForms:
         self._renderer = renderer
 
     def _api(self) -> ConnectApi:
-        if self._connection.connect is None:
-            raise BadForm(NO_CONNECT)
-        return self._connection.connect
+        return connect_of(self._connection)
 
     async def new(self, request: Request) -> Response:
         """Choose a class, then the form of its settings."""

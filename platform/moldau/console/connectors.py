@@ -84,6 +84,13 @@ def shown(key: str, value: str) -> str:
     return HIDDEN if _SECRET.search(key) else _USER_INFO.sub(f"{HIDDEN}@", value)
 
 
+def connect_of(connection: Connection) -> ConnectApi:
+    """Return the API of the worker. Raise BadForm if the console was given none."""
+    if connection.connect is None:
+        raise BadForm(NO_CONNECT)
+    return connection.connect
+
+
 class Connectors:
     """The endpoints about connectors."""
 
@@ -92,9 +99,7 @@ class Connectors:
         self._renderer = renderer
 
     def _api(self) -> ConnectApi:
-        if self._connection.connect is None:
-            raise BadForm(NO_CONNECT)
-        return self._connection.connect
+        return connect_of(self._connection)
 
     async def list(self, request: Request) -> Response:
         """A page of the connectors whose names contain a text."""

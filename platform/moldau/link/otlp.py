@@ -64,8 +64,8 @@ def otlp_target(
     given: str | None, environment: Mapping[str, str], option: str = "--otlp"
 ) -> OtlpTarget | None:
     """Return the target that `given` or OpenTelemetry's variables name; None if there is none.
-    Raise ConfigError. `given` and OTEL_EXPORTER_OTLP_ENDPOINT name the receiver, to whose address
-    /v1/metrics is added; OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is the whole URL."""
+    Raise ConfigError. `given` and OTEL_EXPORTER_OTLP_ENDPOINT name the receiver: /v1/metrics
+    is added to that address; OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is the whole URL."""
     url, source = given, option
     is_whole = False
     if not url:

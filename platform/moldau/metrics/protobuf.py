@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from typing import Final, TypeAlias
 
 from moldau.errors import MalformedMessage
+from moldau.protocol.wire import varint_bytes
 
 Value: TypeAlias = int | bytes
 """A varint as int; a fixed64, a fixed32 or a length-delimited field as its bytes."""
@@ -25,21 +26,9 @@ _DOUBLE: Final = struct.Struct("<d")
 _SIGNED: Final = struct.Struct("<q")
 
 
-def varint(value: int) -> bytes:
-    """Return an unsigned number in groups of seven bits."""
-    if value < 0x80:
-        return bytes((value,))
-    out = bytearray()
-    while value >= 0x80:
-        out.append(value & 0x7F | 0x80)
-        value >>= 7
-    out.append(value)
-    return bytes(out)
-
-
 def message(number: int, body: bytes) -> bytes:
     """Return a field with a length: a message, text as UTF-8, or packed numbers."""
-    return varint(number << 3 | _BYTES) + varint(len(body)) + body
+    return varint_bytes(number << 3 | _BYTES) + varint_bytes(len(body)) + body
 
 
 def text(number: int, value: str) -> bytes:
@@ -49,17 +38,17 @@ def text(number: int, value: str) -> bytes:
 
 def unsigned(number: int, value: int) -> bytes:
     """Return a varint field: an enum or a bool."""
-    return varint(number << 3 | _VARINT) + varint(value)
+    return varint_bytes(number << 3 | _VARINT) + varint_bytes(value)
 
 
 def signed64(number: int, value: int) -> bytes:
     """Return a field of eight bytes: sfixed64, or fixed64 of a number below 2**63."""
-    return varint(number << 3 | _FIXED64) + _SIGNED.pack(value)
+    return varint_bytes(number << 3 | _FIXED64) + _SIGNED.pack(value)
 
 
 def double(number: int, value: float) -> bytes:
     """Return a double field."""
-    return varint(number << 3 | _FIXED64) + _DOUBLE.pack(value)
+    return varint_bytes(number << 3 | _FIXED64) + _DOUBLE.pack(value)
 
 
 def fields(data: bytes) -> Iterator[tuple[int, Value]]:

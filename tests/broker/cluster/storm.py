@@ -70,7 +70,7 @@ class Storm:
         places: Sequence[Place] = ((TOPIC, 0),),
         more: Sequence[Callable[[], Undo | None]] = (),
     ) -> None:
-        """`places` are the partitions whose leaders are struck and moved; `more` are faults of
+        """`places` are partitions: their leaders are struck and moved; `more` are faults of
         others than brokers."""
         self._places = places
         self.counts: Counter[str] = Counter()

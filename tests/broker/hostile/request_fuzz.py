@@ -65,7 +65,7 @@ class Found(NamedTuple):
     answers: int
     connections: int
     answered: int
-    """Connections whose last, whole request was answered."""
+    """Connections that got an answer to their last, whole request."""
     grown_bytes: int
     log_bytes: int
     findings: list[str]

@@ -19,7 +19,7 @@ HOPS_MAX: Final = 5
 
 
 class Hops:
-    """The objects of the client whose methods run in the task that counts, in their order."""
+    """The objects of the client that run in the task that counts, in their order."""
 
     def __init__(self) -> None:
         self.classes: dict[int, str] = {}

@@ -255,7 +255,7 @@ def test_an_id_that_is_forgotten_is_replaced_by_an_abort(desk: Desk) -> None:
 
 
 def test_an_id_that_is_forgotten_between_transactions_is_replaced() -> None:
-    """The coordinator knows nothing of a transaction whose partitions it has refused, but the next
+    """The coordinator knows nothing of a transaction if it has refused its partitions, but the next
     one would be refused in the same way for ever."""
     desk = Desk(1)
     desk.states.begin()

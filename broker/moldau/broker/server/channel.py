@@ -108,7 +108,7 @@ class LocalController:
         )
         self._is_telling = False
         self._told_epoch = NOBODY
-        """The epoch whose leader knows where this voter of the settings is."""
+        """The epoch of the last leader that was told where this voter of the settings is."""
         self._published = 0
         self._is_known = False
         self._caught_up = asyncio.Event()

@@ -96,7 +96,7 @@ class Backlog:
         self._undecoded: deque[PartitionRecords] = deque()
         self._decoding: list[PartitionRecords] = []
         self.paused = set[TopicPartition]()
-        """The partitions whose records may not be returned: kept by `Assignment`."""
+        """The partitions that may return no records: kept by `Assignment`."""
         self.is_at_hand = False
         """Whether something that was returned may not be processed yet: `finish` ends that."""
         self.is_withheld = False

@@ -63,7 +63,7 @@ class Reading:
         self.asked_by: asyncio.Task[object] | None = None
         """The task that last asked for records."""
         self._failed: asyncio.Task[object] | None = None
-        """The task whose failure was logged."""
+        """The task that failed last, as was logged."""
         self.transactional: TransactionalReading | None = None
         """If set, a producer commits what is read, in its transactions."""
         self._cluster = cluster

@@ -1,7 +1,7 @@
 """The rows of a store as the records of its changelog: the inverse of a store's `restore`. Pure.
 
 Invariant: what `changes_of` returns restores to the very rows that it was given. That is tried out
-each time, so a store whose rows it does not understand is refused, and never carried wrongly.
+each time, so a store with rows that it does not understand is refused, and never carried wrongly.
 """
 
 from __future__ import annotations

@@ -7,7 +7,7 @@
 
 A crash after any of these steps loses nothing: records after the committed offsets are processed
 again, and RocksDB is at most behind its changelog. An atomic committer makes 2 and 3 one
-transaction, whose offsets are sent beside the rest, and RocksDB receives nothing that is not in a
+transaction (offsets are sent beside the rest), and RocksDB receives nothing that is not in a
 committed one.
 
 A damaged store, found in step 1 or 4, is the `damage` of its task. If it is found in 1, an atomic

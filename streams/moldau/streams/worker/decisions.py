@@ -96,8 +96,8 @@ class Decisions:
 
     def on_committed(self, now: float, *, is_anything: bool) -> None:
         """A commit has ended, which had something to commit or not; a whole interval of work comes
-        before the next one, however long it took. Tasks whose rows could not be stored have a
-        `damage`: what their stores lack is in their changelogs."""
+        before the next one, however long it took. A task that could not store its rows has a
+        `damage`: what its stores lack is in their changelogs."""
         self.commit_at = now + self._interval_s
         if is_anything:
             self._reverts = 0

@@ -14,7 +14,7 @@ from random import Random
 from typing import Any, Final
 from unittest.mock import patch
 
-from moldau.client import Admin, Consumer, NewTopic, TopicPartition
+from moldau.client import Admin, NewTopic, TopicPartition
 from moldau.client.producer import transaction_sender
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
@@ -24,7 +24,13 @@ from tests.broker.cluster.storm import ALL, LIVENESS_S, Storm
 from tests.broker.cluster.transactional.client_faults import ClientFaults
 from tests.broker.cluster.transactional.clients import COPIES, ClientWriter, Copier, Copies
 from tests.broker.cluster.transactional.ledger import Promise
-from tests.broker.cluster.transactional.storm import PLACES, Run, await_stable, few_epochs
+from tests.broker.cluster.transactional.storm import (
+    PLACES,
+    Run,
+    await_stable,
+    committed_reader,
+    few_epochs,
+)
 from tests.broker.cluster.transactional.watch import TransactionWatch
 from tests.broker.cluster.transactional.writers import PARTITIONS, TOPIC, Writer
 from tests.broker.simulation.promises import demand
@@ -79,7 +85,7 @@ class ClientRun:
         return programs
 
     def start_scripted(self) -> list[Any]:
-        """A scripted writer, whose requests are copied and arrive late."""
+        """A scripted writer: its requests are copied and arrive late."""
         self.run.names.append("app0")
         writer = Writer(self.run, "app0", self._random.choice((2, 2, 1)), self._seeded())
         return [self.brokers.start_program(writer.main, "app0")]
@@ -98,14 +104,6 @@ class ClientRun:
 
     # Readers.
 
-    def _consumer(self, runtime: Runtime) -> Consumer:
-        return Consumer(
-            runtime=runtime,
-            bootstrap_servers=self.brokers.bootstrap_servers,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-        )
-
     async def follow(self, runtime: Runtime) -> None:
         """Read the copies as they are made."""
         while not self.copies.is_ending:
@@ -116,7 +114,7 @@ class ClientRun:
 
     async def _follow_once(self, runtime: Runtime) -> None:
         seen: set[str] = set()
-        async with self._consumer(runtime) as consumer:
+        async with committed_reader(self.brokers, runtime) as consumer:
             consumer.assign([TopicPartition(*each) for each in COPIED])
             while not self.copies.is_ending:
                 for part in await consumer.poll(0.2):
@@ -135,7 +133,7 @@ class ClientRun:
     async def _values(self, runtime: Runtime, topic: str) -> Values:
         parts = [TopicPartition(topic, index) for index in range(PARTITIONS)]
         values: Values = {index: [] for index in range(PARTITIONS)}
-        async with self._consumer(runtime) as consumer:
+        async with committed_reader(self.brokers, runtime) as consumer:
             consumer.assign(parts)
             ends = await consumer.end_offsets(parts)
             while any((consumer.position(each) or 0) < ends[each] for each in parts):

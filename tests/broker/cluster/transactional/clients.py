@@ -25,7 +25,7 @@ from moldau.client import (
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
 from tests.broker.cluster.transactional.ledger import Attempt, End, Place, Promise
-from tests.broker.cluster.transactional.writers import KEYED, PARTITIONS, TOPIC, Run
+from tests.broker.cluster.transactional.writers import KEYED, TOPIC, Run, drawn_places
 from tests.broker.simulation.promises import demand
 
 COPIES: Final = "copies"
@@ -125,9 +125,7 @@ class ClientWriter:
 
     async def _fill(self, producer: Producer, attempt: Attempt) -> None:
         random = self._random
-        places = [(TOPIC, index) for index in range(PARTITIONS) if random.random() < 0.6]
-        if random.random() < 0.4:
-            places.append((KEYED, 0))
+        places = drawn_places(random)
         for number in range(random.randint(1, 3)):
             for place in places:
                 await self._send(producer, attempt, place, number)

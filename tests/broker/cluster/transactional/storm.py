@@ -42,6 +42,16 @@ FEW_EPOCHS: Final = 9
 PATIENCE_S: Final = 90.0
 
 
+def committed_reader(brokers: SimulatedBrokers, runtime: Runtime) -> Consumer:
+    """A consumer of committed records, from the beginning."""
+    return Consumer(
+        runtime=runtime,
+        bootstrap_servers=brokers.bootstrap_servers,
+        auto_offset_reset="earliest",
+        isolation_level="read_committed",
+    )
+
+
 def draw_transaction_settings(random: Random) -> dict[str, str]:
     """Everything that happens in days happens in seconds, or not at all."""
     return {
@@ -135,16 +145,8 @@ class Run:
             except KafkaError:
                 await asyncio.sleep(0.1)
 
-    def _consumer(self, runtime: Runtime) -> Consumer:
-        return Consumer(
-            runtime=runtime,
-            bootstrap_servers=self.brokers.bootstrap_servers,
-            auto_offset_reset="earliest",
-            isolation_level="read_committed",
-        )
-
     async def _follow_once(self, runtime: Runtime) -> None:
-        async with self._consumer(runtime) as consumer:
+        async with committed_reader(self.brokers, runtime) as consumer:
             consumer.assign([TopicPartition(*each) for each in READ])
             while not self.is_ending:
                 for part in await consumer.poll(0.2):
@@ -156,7 +158,7 @@ class Run:
     async def audit(self, runtime: Runtime) -> None:
         """Read everything, and the groups' offsets."""
         servers = self.brokers.bootstrap_servers
-        async with self._consumer(runtime) as consumer:
+        async with committed_reader(self.brokers, runtime) as consumer:
             places = [TopicPartition(*each) for each in READ]
             consumer.assign(places)
             ends = await consumer.end_offsets(places)

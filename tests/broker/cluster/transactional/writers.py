@@ -50,6 +50,14 @@ class GivenUp(Exception):
     """The transaction cannot go on: abort it."""
 
 
+def drawn_places(random: Random) -> list[Place]:
+    """The partitions that a transaction writes to."""
+    places = [(TOPIC, index) for index in range(PARTITIONS) if random.random() < 0.6]
+    if random.random() < 0.4:
+        places.append((KEYED, 0))
+    return places
+
+
 class Writer:
     """One instance with a transactional id."""
 
@@ -147,9 +155,7 @@ class Writer:
 
     async def _fill(self, attempt: Attempt) -> None:
         random = self._random
-        places = [(TOPIC, index) for index in range(PARTITIONS) if random.random() < 0.6]
-        if random.random() < 0.4:
-            places.append((KEYED, 0))
+        places = drawn_places(random)
         for number in range(random.randint(1, 3)):
             for place in places:
                 await self._write(attempt, place, number)

@@ -353,11 +353,11 @@ _FRAMES: Final[dict[str, tuple[bytes, str]]] = {
     "a negative API": (_framed(b"\xff\xff\0\0\0\0\0\x01\xff\xff"), ""),
     "a handshake of an unknown version": (_framed(b"\0\x11\0\x09\0\0\0\x01\xff\xff"), ""),
     "a handshake without a mechanism": (_framed(b"\0\x11\0\x01\0\0\0\x01\xff\xff"), ""),
-    "a mechanism whose length lies": (_framed(b"\0\x11\0\x01\0\0\0\x01\xff\xff\x7f\xff"), ""),
+    "a mechanism of wrong length": (_framed(b"\0\x11\0\x01\0\0\0\x01\xff\xff\x7f\xff"), ""),
     "a mechanism of negative length": (_framed(b"\0\x11\0\x01\0\0\0\x01\xff\xff\xff\xfe"), ""),
     "a mechanism that is no UTF-8": (_framed(b"\0\x11\0\x01\0\0\0\x01\xff\xff\0\x02\xc3\x28"), ""),
-    "a client id whose length lies": (_framed(b"\0\x11\0\x01\0\0\0\x01\x7f\xffx"), ""),
-    "a message whose length lies": (_framed(b"\0\x24\0\0\0\0\0\x01\xff\xff\x7f\xff\xff\xff"), ""),
+    "a client id of wrong length": (_framed(b"\0\x11\0\x01\0\0\0\x01\x7f\xffx"), ""),
+    "a message of wrong length": (_framed(b"\0\x24\0\0\0\0\0\x01\xff\xff\x7f\xff\xff\xff"), ""),
     "a message of negative length": (_framed(b"\0\x24\0\0\0\0\0\x01\xff\xff\xff\xff\xff\xfe"), ""),
     "HTTP": (_HTTP, ""),
     "SSH": (_SSH, ""),
@@ -475,7 +475,7 @@ def _tls() -> Iterator[Row]:
             "",
         ),
         (
-            "a greeting whose length lies",
+            "a greeting of wrong length",
             b"\x16\x03\x01\x00\x2d\x01\x00\xff\xff\x03\x03"
             + bytes(39)
             + b"\x15\x03\x01\x00\x02\x02\x00",
