@@ -472,7 +472,7 @@ def _registry_protobuf(installed: Installed) -> None:
 
 _OAUTH: Final = """
 from joserfc.jwk import ECKey, KeySet
-from moldau.broker.security.oauth import key_set
+from moldau.link.signed_tokens import key_set
 import json
 
 made = KeySet([ECKey.generate_key("P-256")])

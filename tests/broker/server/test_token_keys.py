@@ -14,12 +14,11 @@ import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet
 
-from moldau.broker.security.mechanism import LoginFailed
-from moldau.broker.security.oauth import TokenCheck, TokenTerms
 from moldau.broker.server.security import _known_location
-from moldau.broker.server.token_keys import KeyTiming, KeyUrl
 from moldau.broker.settings import oauth
 from moldau.config import SettingTable, overrides, rows_in
+from moldau.link.signed_tokens import TokenCheck, TokenRefused, TokenTerms
+from moldau.link.token_keys import KeyTiming, KeyUrl
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
 from moldau.runtime.http_get import check_url
@@ -83,7 +82,7 @@ def checking(runtime: Runtime, url: str, lines: list[str]) -> Callable[[str], bo
     def admits(text: str) -> bool:
         try:
             return check.verify(text).user == "alice"
-        except LoginFailed:
+        except TokenRefused:
             return False
 
     return admits

@@ -18,22 +18,18 @@ from moldau.broker.security.delegation import TokenLogin, TokenLogins, token_sec
 from moldau.broker.security.distinguished_name import subject_name
 from moldau.broker.security.login import LoginTerms, Method
 from moldau.broker.security.mapping import mapper, parse_rules
-from moldau.broker.security.oauth import (
-    OAUTHBEARER,
-    OAuthServer,
-    TokenCheck,
-    TokenTerms,
-)
+from moldau.broker.security.oauth import OAUTHBEARER, OAuthServer
 from moldau.broker.security.plain import PLAIN, PlainServer, users_of
 from moldau.broker.security.scram import ScramServer
-from moldau.broker.server.token_keys import KeyFile, KeyTiming, KeyUrl
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
 from moldau.errors import ConfigError
 from moldau.link.jaas import LoginModule, parse_jaas
 from moldau.link.security import Credentials as OwnCredentials
 from moldau.link.security import Security, credentials_from
+from moldau.link.signed_tokens import TokenCheck, TokenTerms
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
+from moldau.link.token_keys import KeyFile, KeyTiming, KeyUrl
 from moldau.logging.gathering import SourceGathering
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
 from moldau.runtime.http_get import check_url
@@ -255,7 +251,8 @@ def _token_check(own: Settings, ground: SecurityGround) -> TokenCheck:
 
 def _keys_at(location: str, own: Settings, ground: SecurityGround) -> KeyFile | KeyUrl:
     if location.startswith(_FILE):
-        return KeyFile(location.removeprefix(_FILE), ground.runtime, ground.log)
+        setting = oauth.sasl_oauthbearer_jwks_endpoint_url.name
+        return KeyFile(location.removeprefix(_FILE), ground.runtime, ground.log, setting)
     fault = check_url(location)
     if fault is not None:
         raise ConfigError(

@@ -1,4 +1,4 @@
-"""The public keys that OAuth tokens are checked with: from a file, or from a URL.
+"""The public keys that signed tokens are checked with: from a file, or from a URL.
 
 Invariants: keys that cannot be used leave the present ones as they are. Without keys no token is
 accepted. A URL is asked once at a time, after a failure with growing pauses, and for unknown keys
@@ -9,9 +9,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from moldau.broker.security.oauth import key_set, no_keys
-from moldau.broker.settings import oauth
 from moldau.errors import ConfigError
+from moldau.link.signed_tokens import key_set, no_keys
 from moldau.runtime.http_get import CannotGet, http_get
 from moldau.runtime.real_files import RealFiles
 
@@ -28,8 +27,10 @@ _UNKNOWN_PAUSE_S: Final = 10.0
 class KeyFile:
     """The public keys in a file, which are read again when it has changed."""
 
-    def __init__(self, path: str, runtime: Runtime, log: Logger) -> None:
+    def __init__(self, path: str, runtime: Runtime, log: Logger, setting: str) -> None:
+        """`setting` is the name of the setting that has the path, for errors."""
         self._path = path
+        self._setting = setting
         self._clock = runtime.clock
         self._log = log
         self._seen = self._look()
@@ -66,7 +67,7 @@ class KeyFile:
         except (OSError, UnicodeDecodeError, ConfigError) as error:
             raise ConfigError(
                 "the keys of tokens cannot be read",
-                setting=oauth.sasl_oauthbearer_jwks_endpoint_url.name,
+                setting=self._setting,
                 path=self._path,
                 why=str(error),
             ) from error
@@ -82,9 +83,12 @@ class KeyTiming(NamedTuple):
 
 class KeyUrl:
     """The public keys at a URL. The first ones are fetched at once, later ones beside the logins. A
-    node starts without them if the URL does not answer, and lets no token in until it does."""
+    node starts without them if the URL does not answer, and lets no token in until it does. What
+    has no time to wait for the first ones asks for them with `fetch`."""
 
-    def __init__(self, url: str, timing: KeyTiming, runtime: Runtime, log: Logger) -> None:
+    def __init__(
+        self, url: str, timing: KeyTiming, runtime: Runtime, log: Logger, *, at_once: bool = True
+    ) -> None:
         self._url = url
         self._timing = timing
         self._runtime = runtime
@@ -94,7 +98,8 @@ class KeyUrl:
         self._is_asking = False
         self._unknown_until = 0.0
         self._due_at = runtime.clock.monotonic()
-        self._take(self._get)
+        if at_once:
+            self._take(self._get)
 
     def __call__(self) -> Any:
         """Return the present keys, and fetch new ones if it is time."""
@@ -110,6 +115,14 @@ class KeyUrl:
             self._unknown_until = now + _UNKNOWN_PAUSE_S
             self._due_at = now
             self()
+
+    async def fetch(self) -> None:
+        """Fetch the keys now, unless that is under way, or a token asked for it a moment ago."""
+        now = self._runtime.clock.monotonic()
+        if not self._is_asking and now >= self._unknown_until:
+            self._unknown_until = now + _UNKNOWN_PAUSE_S
+            self._is_asking = True
+            await self._refresh()
 
     async def _refresh(self) -> None:
         try:
