@@ -18,16 +18,17 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
 import httpx
 
 from bench.broker_load import create_topic, p50_and_p99, paced_latencies
-from bench.peer_brokers import HOST, MoldauBroker, wait_for_port
+from bench.peer_brokers import HOST, MoldauBroker, cpu_seconds, wait_for_port
 from moldau.client import Admin, NewTopic
 from moldau.errors.codes import KafkaError
 from moldau.runtime.node_processes import free_ports
@@ -61,19 +62,35 @@ PAINTED: Final = "performance.getEntriesByName('first-contentful-paint')[0]?.sta
 
 
 @dataclass(frozen=True, slots=True)
+class Cost:
+    """Milliseconds of one request: on the clock, and of the processors in console and broker."""
+
+    wall: float
+    console: float
+    broker: float
+
+
+@dataclass(frozen=True, slots=True)
 class Times:
-    """Milliseconds of one page: as the first request of a console, and of those after it."""
+    """What one page costs: as the first request of a console, and in those after it."""
 
-    first: float
-    later: list[float]
+    first: Cost
+    later: list[Cost]
 
-    @property
-    def median(self) -> float:
-        return sorted(self.later)[len(self.later) // 2]
+    def median(self, part: Callable[[Cost], float]) -> float:
+        return sorted(map(part, self.later))[len(self.later) // 2]
 
     @property
     def longest(self) -> float:
-        return max(self.first, *self.later)
+        return max(each.wall for each in (self.first, *self.later))
+
+
+@dataclass(frozen=True, slots=True)
+class Running:
+    """A `moldau console` process, and its address."""
+
+    url: str
+    pid: int
 
 
 async def fill(servers: str) -> None:
@@ -97,8 +114,8 @@ async def _commit(admin: Admin, number: int, names: list[str]) -> None:
 
 
 @contextmanager
-def console(broker: MoldauBroker) -> Iterator[str]:
-    """A `moldau console` process, and its address."""
+def console(broker: MoldauBroker) -> Iterator[Running]:
+    """Start a `moldau console`."""
     port = free_ports(1)[0]
     moldau = str(Path(sys.executable).with_name("moldau"))
     words = ("console", "-b", f"{HOST}:{broker.port}", "--listen", f"{HOST}:{port}")
@@ -106,16 +123,19 @@ def console(broker: MoldauBroker) -> Iterator[str]:
     try:
         wait_for_port(port, process)
         time.sleep(WARM_S)
-        yield f"http://{HOST}:{port}"
+        yield Running(f"http://{HOST}:{port}", process.pid)
     finally:
         process.terminate()
         process.wait(30)
 
 
-def _asked(client: httpx.Client, path: str) -> float:
-    began = time.perf_counter()
+def _asked(client: httpx.Client, path: str, *pids: int) -> Cost:
+    """Return what a request costs, by the processes of console and broker."""
+    used, began = [cpu_seconds(pid) for pid in pids], time.perf_counter()
     client.get(path).raise_for_status()
-    return (time.perf_counter() - began) * 1000
+    wall = time.perf_counter() - began
+    parts = [cpu_seconds(pid) - before for pid, before in zip(pids, used, strict=True)]
+    return Cost(*(each * 1000 for each in (wall, *parts)))
 
 
 def _client(url: str) -> httpx.Client:
@@ -126,13 +146,13 @@ def page_times(broker: MoldauBroker) -> dict[str, Times]:
     """Ask for each page first, and many times."""
     first = {}
     for path in PAGES:
-        with console(broker) as url, _client(url) as client:
-            first[path] = _asked(client, path)
-    with console(broker) as url, _client(url) as client:
-        later: dict[str, list[float]] = {path: [] for path in PAGES}
+        with console(broker) as at, _client(at.url) as client:
+            first[path] = _asked(client, path, at.pid, broker.pid)
+    with console(broker) as at, _client(at.url) as client:
+        later: dict[str, list[Cost]] = {path: [] for path in PAGES}
         for _ in range(ROUNDS):
             for path in PAGES:
-                later[path].append(_asked(client, path))
+                later[path].append(_asked(client, path, at.pid, broker.pid))
     return {path: Times(first[path], later[path]) for path in PAGES}
 
 
@@ -145,10 +165,10 @@ def first_paint_ms(broker: MoldauBroker, path: str) -> float | None:
     found = next(filter(None, map(shutil.which, CHROMIUM)), None)
     if found is None:
         return None
-    with console(broker) as url, sync_playwright() as driver:
+    with console(broker) as at, sync_playwright() as driver:
         browser = driver.chromium.launch(executable_path=found, args=["--no-sandbox"])
         page = browser.new_page()
-        page.goto(f"{url}{path}", wait_until="load")
+        page.goto(f"{at.url}{path}", wait_until="load")
         page.wait_for_function(f"({PAINTED}) !== null")
         painted: float = page.evaluate(PAINTED)
         browser.close()
@@ -168,17 +188,26 @@ def p99_while_looked_at(broker: MoldauBroker) -> float:
         with _client(url) as client:
             number = 0
             while not left.wait(0.5):
-                _asked(client, PAGES[number % len(PAGES)])
+                client.get(PAGES[number % len(PAGES)]).raise_for_status()
                 number += 1
 
-    with console(broker) as url:
-        visitor = threading.Thread(target=look, args=(url,))
+    with console(broker) as at:
+        visitor = threading.Thread(target=look, args=(at.url,))
         visitor.start()
         try:
             return p99_ms(broker)
         finally:
             left.set()
             visitor.join()
+
+
+def _row(path: str, each: Times) -> str:
+    wall, own, brokers = (attrgetter(each) for each in ("wall", "console", "broker"))
+    first, median = each.first, each.median
+    return (
+        f"| `{path}` | {first.wall:.0f} | {median(wall):.0f} | {each.longest:.0f} "
+        f"| {first.console:.0f}, {median(own):.0f} | {first.broker:.0f}, {median(brokers):.0f} |"
+    )
 
 
 def page(machine: str, command: str) -> str:
@@ -203,14 +232,13 @@ def measured(broker: MoldauBroker, made_s: float, machine: str, command: str) ->
         "",
         f"{TOPICS:,} topics, {TOPICS * PARTITIONS:,} partitions, {GROUPS:,} groups on one broker, "
         f"made in {made_s:.0f} s. Milliseconds, as a client sees them, of {ROUNDS} requests each; "
-        f"`first` is the first request of a console, {WARM_S:g} s after it opened its port.",
+        f"`first` is the first request of a console, {WARM_S:g} s after it opened its port. CPU "
+        "is all that the process used meanwhile, also to read its lists.",
         "",
-        f"| page | first | median | longest (goal: {GOAL_MS}) |",
-        "|-|-|-|-|",
-        *(
-            f"| `{path}` | {each.first:.0f} | {each.median:.0f} | {each.longest:.0f} |"
-            for path, each in times.items()
-        ),
+        f"| page | first | median | longest (goal: {GOAL_MS}) "
+        "| CPU of the console: first, median | of the broker |",
+        "|-|-|-|-|-|-|",
+        *map(_row, times, times.values()),
         "",
         f"| first paint of a new console, in Chromium | ms (goal: {PAINT_GOAL_MS:,}) |",
         "|-|-|",

@@ -73,17 +73,24 @@ def chromium() -> str:
 async def screen(bootstrap: str, **more: str) -> AsyncIterator[Screen]:
     """The console of a cluster on a free port, and a browser. `more` are settings of the console,
     with underscores for dots."""
-    path = chromium()
-    playwright = pytest.importorskip("playwright.async_api", reason="playwright is missing")
     given = {name.replace("_", "."): value for name, value in more.items()}
     settings = {"bootstrap.servers": bootstrap, **given}
     async with (
         RealRuntime("console") as runtime,
         served(runtime, settings, ("127.0.0.1", 0)) as address,
-        playwright.async_playwright() as driver,
+        opened() as browser,
     ):
+        yield Screen(browser, address)
+
+
+@asynccontextmanager
+async def opened() -> AsyncIterator[Browser]:
+    """A browser."""
+    path = chromium()
+    playwright = pytest.importorskip("playwright.async_api", reason="playwright is missing")
+    async with playwright.async_playwright() as driver:
         browser = await driver.chromium.launch(executable_path=path, args=list(_ARGUMENTS))
         try:
-            yield Screen(browser, address)
+            yield browser
         finally:
             await browser.close()

@@ -1,7 +1,8 @@
-"""Whether visitors may change the cluster, and the audit log of what they change.
+"""What a visitor may do, and the audit log: each change, and each look at messages.
 
-Invariants: a console is read-only unless it is started for changes; each attempt at a change gives
-one line, with its result; what a record holds and what a connector is given are never in it.
+Invariants: a console is read-only unless it is started for changes, or a file gives roles; each
+attempt at a change gives one line, with its result; what a record holds, what a connector is given
+and what a login proves itself with are never in it.
 """
 
 from __future__ import annotations
@@ -14,6 +15,8 @@ from urllib.parse import urlencode
 
 from starlette.requests import Request
 
+from moldau.console.roles import UNKNOWN, Login, Policy, Role, Visitor, of_role
+from moldau.console.routes import Row
 from moldau.logging import Logger
 
 _HIDDEN: Final = frozenset(("key", "value"))
@@ -23,48 +26,88 @@ SETTING: Final = "s."
 MORE: Final = "more"
 """The field with more of them, a line each."""
 _SHOWN: Final = 200
+_REFUSED: Final = (401, 403)
+_FAILED: Final = 400
+OWN: Final = of_role(Role.ADMIN)
+"""The console itself, which warms its pages up."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What the visitors of one console may do."""
+    """What the visitors of one console may do. Without a policy all have the same role."""
 
     is_admin: bool = False
-    """Whether they may change the cluster."""
+    """Whether visitors may change the cluster, if there is no policy."""
     asks_login: bool = False
     """Whether they have shown a password or a token before they come here."""
     audit: Logger | None = None
+    policy: Policy | None = None
+    records_looks: bool = False
+    """Whether each look at messages gives a line, too."""
 
-    def record(self, request: Request, status: int) -> None:
-        """Write the line of an attempt at a change."""
-        if self.audit is None:
+    def visitor(self, request: Request) -> Visitor:
+        """Return the visitor of a request. One that a login has set is kept."""
+        known: Visitor | None = getattr(request.state, "visitor", None)
+        if known is None:
+            login = getattr(request.state, "login", None) or self._login(request)
+            known = self.of(login)
+            request.state.visitor = known
+        return known
+
+    def of(self, login: Login) -> Visitor:
+        """Return the visitor with this login."""
+        if self.policy is not None:
+            return self.policy.visitor(login)
+        return of_role(Role.ADMIN if self.is_admin else Role.VIEWER, login)
+
+    def _login(self, request: Request) -> Login:
+        """Return the login of an Authorization header that was checked before."""
+        if not self.asks_login:
+            return Login()
+        return login_of(request.headers.get("authorization", ""))
+
+    def record(self, request: Request, row: Row, status: int) -> None:
+        """Write the line of an attempt at a change, or of a look at messages."""
+        visitor = self.visitor(request)
+        is_recorded = row.is_change or (bool(row.action) and self.records_looks)
+        if self.audit is None or not is_recorded or visitor is OWN:
             return
-        path = request.url.path
-        fields: Mapping[str, str] = getattr(request.state, "form", {})
-        is_record = path.endswith("/messages")
-        shown = {
-            name: text[:_SHOWN]
-            for name, text in fields.items()
-            if not (is_record and name in _HIDDEN) and not name.startswith(SETTING) and name != MORE
-        }
-        settings = [name for name, text in fields.items() if name.startswith(SETTING) and text]
-        if settings:
-            shown["settings"] = ",".join(name.removeprefix(SETTING) for name in settings)
-        client = "-" if request.client is None else request.client.host
+        is_refused = status >= _FAILED
+        kind = "change" if row.is_change else "look"
+        result = "done" if not is_refused else "refused" if status in _REFUSED else "failed"
+        form: Mapping[str, str] = getattr(request.state, "form", {})
         self.audit.info(
-            "change refused" if status >= 400 else "change made",
-            user=self._user(request),
-            client=client,
-            path=path,
-            form=urlencode(shown),
+            f"{kind} refused" if is_refused else f"{kind} made",
+            user=visitor.login.user,
+            role=visitor.role.word if visitor.role else UNKNOWN,
+            address=UNKNOWN if request.client is None else request.client.host,
+            action=row.action,
+            resource=request.path_params.get("name") or form.get("name", ""),
+            path=request.url.path,
+            form=urlencode(_shown(row, form or request.query_params)),
+            result=result,
             status=status,
         )
 
-    def _user(self, request: Request) -> str:
-        """Return the name of a login that was checked."""
-        kind, _, given = request.headers.get("authorization", "").partition(" ")
-        if not self.asks_login:
-            return "-"
-        if kind.lower() != "basic":
-            return "token"
-        return b64decode(given).decode("utf-8", "replace").partition(":")[0]
+
+def _shown(row: Row, fields: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields that may be seen."""
+    shown = {
+        name: text[:_SHOWN]
+        for name, text in fields.items()
+        if not (row.has_messages and name in _HIDDEN)
+        and not name.startswith(SETTING)
+        and name != MORE
+    }
+    settings = [name for name, text in fields.items() if name.startswith(SETTING) and text]
+    if settings:
+        shown["settings"] = ",".join(name.removeprefix(SETTING) for name in settings)
+    return shown
+
+
+def login_of(authorization: str) -> Login:
+    """Return the login of an Authorization header that was found right."""
+    kind, _, given = authorization.partition(" ")
+    if kind.lower() != "basic":
+        return Login("token")
+    return Login(b64decode(given).decode("utf-8", "replace").partition(":")[0])

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Collection
+from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager
-from typing import Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
@@ -19,86 +20,132 @@ from moldau.console.connect_api import ConnectRefused
 from moldau.console.connection import Connection
 from moldau.console.connector_form import ConnectorForms
 from moldau.console.connectors import Connectors
+from moldau.console.logins import LoginPages, Logins
 from moldau.console.pages import MISSING, Pages
-from moldau.console.rendering import BadForm, Renderer, asset, check_host
+from moldau.console.rendering import BadForm, Renderer, asset, check_host, check_origin
 from moldau.console.rights import Rights
+from moldau.console.roles import Role
+from moldau.console.routes import (
+    NotAllowed,
+    Row,
+    ask,
+    change,
+    check_role,
+    check_topic,
+    look,
+    messages,
+    needs_of,
+)
 from moldau.console.schemas import Schemas
 from moldau.console.transactions import Transactions
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Clock
 
+if TYPE_CHECKING:
+    from moldau.console.routes import Endpoint
+
 READ_ONLY: Final = "Start it with --admin to change the cluster by its pages."
-Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
 
 
 class Guard:
-    """Lets requests in, records changes, and makes a page of an error."""
+    """Lets requests in by the table of routes, records changes and looks at messages, and makes a
+    page of an error."""
 
     def __init__(self, renderer: Renderer, hosts: Collection[str] | None, access: Access) -> None:
         self._renderer = renderer
         self._hosts = hosts
         self._access = access
 
-    def reading(self, endpoint: Endpoint) -> Endpoint:
-        """Return an endpoint that changes nothing."""
+    def door(self, row: Row) -> Endpoint:
+        """Return the endpoint of a row, for visitors that the row lets in."""
 
         async def run(request: Request) -> Response:
-            if self._hosts is not None:
-                check_host(request, self._hosts)
-            failure = self._renderer.failure
+            self._access.visitor(request)
             try:
-                return await endpoint(request)
-            except BadForm as error:
-                return failure(request, 400, "That does not work yet", str(error))
-            except KafkaError as error:
-                status = 404 if error.code in MISSING else 502
-                title = "It is not there" if status == 404 else "The cluster refuses"
-                return failure(request, status, title, str(error))
-            except RegistryError as error:
-                status = 404 if error.is_of_record else 502
-                title = "It is not there" if status == 404 else "The registry refuses"
-                return failure(request, status, title, str(error))
-            except ConnectRefused as error:
-                status = 404 if error.is_missing else 502
-                title = "It is not there" if error.is_missing else "Connect refuses"
-                return failure(request, status, title, str(error))
-            except (MoldauError, ValueError) as error:
-                return failure(request, 400, "That does not work", str(error))
+                answer = await self._answer(row, request)
+            except HTTPException as error:  # a form of another site
+                self._access.record(request, row, error.status_code)
+                raise
+            self._access.record(request, row, answer.status_code)
+            return answer
 
         return run
 
-    def changing(self, endpoint: Endpoint) -> Endpoint:
-        """Return an endpoint for visitors that may change the cluster."""
-        run = self.reading(endpoint)
+    async def _answer(self, row: Row, request: Request) -> Response:
+        if self._hosts is not None:
+            check_host(request, self._hosts)
+        if row.method == "POST":
+            check_origin(request)
+        failure = self._renderer.failure
+        try:
+            check_role(request, row)
+            if row.has_messages:
+                check_topic(request, request.path_params["name"])
+            return await row.run(request)
+        except NotAllowed as error:
+            if self._access.policy is None:
+                return failure(request, 403, "This console is read-only", READ_ONLY)
+            return failure(request, 403, "That is not allowed", str(error))
+        except BadForm as error:
+            return failure(request, 400, "That does not work yet", str(error))
+        except KafkaError as error:
+            status = 404 if error.code in MISSING else 502
+            title = "It is not there" if status == 404 else "The cluster refuses"
+            return failure(request, status, title, str(error))
+        except RegistryError as error:
+            status = 404 if error.is_of_record else 502
+            title = "It is not there" if status == 404 else "The registry refuses"
+            return failure(request, status, title, str(error))
+        except ConnectRefused as error:
+            status = 404 if error.is_missing else 502
+            title = "It is not there" if error.is_missing else "Connect refuses"
+            return failure(request, status, title, str(error))
+        except (MoldauError, ValueError) as error:
+            return failure(request, 400, "That does not work", str(error))
 
-        async def change(request: Request) -> Response:
-            if not self._access.is_admin:
-                title = "This console is read-only"
-                answer = self._renderer.failure(request, 403, title, READ_ONLY)
-            else:
-                try:
-                    answer = await run(request)
-                except HTTPException as error:  # a form of another site
-                    self._access.record(request, error.status_code)
-                    raise
-            self._access.record(request, answer.status_code)
-            return answer
 
-        return change
-
-
-def _of_connect(connection: Connection, renderer: Renderer) -> list[tuple[str, str, Endpoint]]:
+def _of_connect(connection: Connection, renderer: Renderer) -> list[Row]:
     connectors = Connectors(connection, renderer)
     forms = ConnectorForms(connection, renderer)
+    operator = Role.OPERATOR
     return [
-        ("GET", "/connectors", connectors.list),
-        ("GET", "/connectors/{name:path}", connectors.connector),
-        ("POST", "/connectors/{name:path}", connectors.act),
-        ("GET", "/new-connector", forms.new),
-        ("POST", "/new-connector", forms.make),
-        ("GET", "/change-connector/{name:path}", forms.edit),
-        ("POST", "/change-connector/{name:path}", forms.change),
+        look("/connectors", connectors.list),
+        look("/connectors/{name:path}", connectors.connector),
+        change("/connectors/{name:path}", connectors.act, "steer a connector", operator),
+        look("/new-connector", forms.new, operator),
+        change("/new-connector", forms.make, "make a connector", operator),
+        look("/change-connector/{name:path}", forms.edit, operator),
+        change("/change-connector/{name:path}", forms.change, "change a connector", operator),
+    ]
+
+
+def _of_topics(pages: Pages, changes: Changes) -> list[Row]:
+    one, operator, admin = "/topics/{name}", Role.OPERATOR, Role.ADMIN
+    return [
+        look("/topics", pages.topics),
+        change("/topics", pages.create_topic, "create a topic", operator),
+        look(one, pages.topic),
+        change(f"{one}/delete", changes.delete_topic, "delete a topic", admin),
+        change(f"{one}/partitions", changes.add_partitions, "add partitions", operator),
+        look(f"{one}/settings", pages.settings),
+        change(f"{one}/settings", pages.change_setting, "set a topic's setting", operator),
+        messages(f"{one}/messages", pages.messages, "read messages"),
+        change(f"{one}/messages", pages.produce, "produce a record", operator, has_messages=True),
+        messages(f"{one}/tail", pages.tail, "follow messages"),
+    ]
+
+
+def _of_groups(pages: Pages, changes: Changes) -> list[Row]:
+    one = "/groups/{name:path}"
+    return [
+        look("/groups", pages.groups),
+        look(f"{one}/plan", pages.group),
+        ask(f"{one}/plan", pages.plan_offsets),
+        look(f"{one}/lag", pages.lag),
+        change(f"{one}/offsets", pages.change_offsets, "change offsets", Role.OPERATOR),
+        change(f"{one}/delete", changes.delete_group, "delete a group", Role.ADMIN),
+        look(one, pages.group),
     ]
 
 
@@ -107,58 +154,55 @@ def make_application(
     clock: Clock,
     hosts: Collection[str] | None = None,
     access: Access | None = None,
+    logins: Logins | None = None,
 ) -> Starlette:
     """Return the application. Its caller closes the connection. `hosts` are the only names by which
-    browsers reach it; None allows all. Without `access`, it is read-only."""
+    browsers reach it; None allows all. Without `access`, it is read-only. With `logins`
+    no page is for a browser that has not logged in."""
     access = Access() if access is None else access
-    renderer = Renderer(connection.bootstrap, access.is_admin)
-    changes = Changes(connection)
+    renderer = Renderer(connection.bootstrap, logins is not None)
     guard = Guard(renderer, hosts, access)
-    pages = Pages(connection, renderer, clock)
+    pages, changes = Pages(connection, renderer, clock), Changes(connection)
     transactions = Transactions(connection, renderer, clock)
-    rights = Rights(connection, renderer)
     schemas = Schemas(connection, renderer)
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
+        access.visitor(request)
         text = str(error.detail)
         return renderer.failure(request, error.status_code, "There is no such page", text)
 
-    table: list[tuple[str, str, Endpoint]] = [
-        ("GET", "/", pages.cluster),
-        ("GET", "/topics", pages.topics),
-        ("POST", "/topics", pages.create_topic),
-        ("GET", "/topics/{name}", pages.topic),
-        ("POST", "/topics/{name}/delete", changes.delete_topic),
-        ("POST", "/topics/{name}/partitions", changes.add_partitions),
-        ("GET", "/topics/{name}/settings", pages.settings),
-        ("POST", "/topics/{name}/settings", pages.change_setting),
-        ("GET", "/topics/{name}/messages", pages.messages),
-        ("POST", "/topics/{name}/messages", pages.produce),
-        ("GET", "/topics/{name}/tail", pages.tail),
-        ("GET", "/groups", pages.groups),
-        ("GET", "/groups/{name:path}/plan", pages.group),
-        ("GET", "/groups/{name:path}/lag", pages.lag),
-        ("POST", "/groups/{name:path}/offsets", pages.change_offsets),
-        ("POST", "/groups/{name:path}/delete", changes.delete_group),
-        ("GET", "/groups/{name:path}", pages.group),
+    table = [
+        look("/", pages.cluster),
+        *_of_topics(pages, changes),
+        *_of_groups(pages, changes),
         *_of_connect(connection, renderer),
-        ("GET", "/schemas", schemas.list),
-        ("GET", "/schemas/{name:path}", schemas.subject),
-        ("GET", "/rights", rights.show),
-        ("GET", "/transactions", transactions.list),
-        ("POST", "/transactions/abort/{name:path}", transactions.abort),
-        ("POST", "/transactions/hanging/{name:path}", transactions.abort_hanging),
+        look("/schemas", schemas.list),
+        ask("/schemas/{name:path}/check", schemas.check),
+        look("/schemas/{name:path}", schemas.subject),
+        look("/rights", Rights(connection, renderer).show),
+        look("/transactions", transactions.list),
+        change(
+            "/transactions/abort/{name:path}",
+            transactions.abort,
+            "abort a transaction",
+            Role.ADMIN,
+        ),
+        change(
+            "/transactions/hanging/{name:path}",
+            transactions.abort_hanging,
+            "end a hanging transaction",
+            Role.ADMIN,
+        ),
     ]
-    doors = {"GET": guard.reading, "POST": guard.changing}
-    routes = [Route(path, doors[method](run), methods=[method]) for method, path, run in table]
-    harmless = {
-        "/groups/{name:path}/plan": pages.plan_offsets,
-        "/schemas/{name:path}/check": schemas.check,
-    }
-    for path, run in harmless.items():  # forms that change nothing
-        routes.insert(0, Route(path, guard.reading(run), methods=["POST"]))
+    renderer.needs = needs_of(table)
+    routes = [Route(row.path, guard.door(row), methods=[row.method]) for row in table]
     routes.append(Route("/static/{name}", asset))
+    gates = []
+    if logins is not None:
+        login_pages = LoginPages(logins, renderer, access, hosts)
+        routes += login_pages.routes()
+        gates.append(Middleware(login_pages.gate))
 
     @asynccontextmanager
     async def lifespan(application: Starlette) -> AsyncIterator[None]:
@@ -166,5 +210,8 @@ def make_application(
         await connection.aclose()
 
     return Starlette(
-        routes=routes, exception_handlers={HTTPException: on_http_error}, lifespan=lifespan
+        routes=routes,
+        exception_handlers={HTTPException: on_http_error},
+        lifespan=lifespan,
+        middleware=gates,
     )

@@ -10,9 +10,11 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import add_connection_arguments, profile_beside
 from moldau.cli.commands.registry_place import URL, VARIABLE, registry_place
 from moldau.cli.summaries import SUMMARIES
+from moldau.console.options import add_visitor_options, check_options
 
 if TYPE_CHECKING:
     from moldau.console.access import Access
+    from moldau.console.oidc import Oidc
     from moldau.link.http_protection import HttpProtection
     from moldau.runtime import Runtime
 
@@ -52,7 +54,7 @@ class ConsoleCommand:
             help="a Connect worker's REST API, for the pages of connectors; else "
             f"${CONNECT_VARIABLE}, else the profile's, else none",
         )
-        add_http_config(parser)
+        add_visitor_options(parser)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
         from moldau.cli.commands.cluster_connection import client_settings
@@ -60,6 +62,7 @@ class ConsoleCommand:
         from moldau.runtime.real import run
 
         check_installed()
+        check_options(arguments)
         host, port = parse_address(arguments.listen)
         settings = client_settings(arguments, context)
         clusters = (arguments.bootstrap, arguments.command_config)
@@ -70,19 +73,9 @@ class ConsoleCommand:
             shown[CONNECT] = connect
 
         async def main(runtime: Runtime) -> None:
-            from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
             from moldau.runtime.signals import until_signal
 
-            path = arguments.http_config
-            by = HttpProtection() if path is None else load_protection(path, runtime.clock)
-            if open_to_all(by, host):
-                does = "change the cluster" if arguments.admin else "read its messages"
-                context.err.write(
-                    f"moldau: the console has no login: {host}:{port} lets every visitor {does}; "
-                    "--http-config protects it\n"
-                )
-            access = _access(runtime, arguments.admin, context)
-            place = (host, port), by, access
+            place = (host, port), *_visitors(runtime, arguments, context, host)
             await until_signal(_serve(runtime, shown, place, context))
 
         run(main, node="console")
@@ -100,28 +93,31 @@ def _connect(arguments: Namespace, context: Context) -> str | None:
     return profile_beside(context, arguments.bootstrap, arguments.command_config).connect
 
 
-def add_http_config(parser: ArgumentParser) -> None:
-    """Add the option for the protection of an HTTP server."""
-    parser.add_argument(
-        "--http-config",
-        metavar="FILE",
-        help="settings that protect the pages: TLS, client certificates, passwords, bearer tokens "
-        "(docs/security.md)",
-    )
+def _visitors(
+    runtime: Runtime, arguments: Namespace, context: Context, host: str
+) -> tuple[HttpProtection, Access, Oidc | None]:
+    """Return what visitors must show, and what they may do. Raise ConfigError."""
+    from moldau.console.options import access_of, oidc_of
+    from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
 
-
-def _access(runtime: Runtime, is_admin: bool, context: Context) -> Access:
-    from moldau.console.access import Access
-    from moldau.logging import Loggers
-
-    loggers = Loggers(runtime.clock, context.err.write)
-    return Access(is_admin, audit=loggers.get("moldau.console.audit"))
+    path = arguments.http_config
+    by = HttpProtection() if path is None else load_protection(path, runtime.clock)
+    access = access_of(arguments, runtime, context, by)
+    is_safe = host in LOCAL or by.context is not None
+    oidc = oidc_of(arguments, runtime, context, is_safe)
+    if oidc is None and open_to_all(by, host):
+        does = "change the cluster" if arguments.admin else "read its messages"
+        context.err.write(
+            f"moldau: the console has no login: {host} lets every visitor {does}; "
+            "--http-config or --oidc-issuer protects it\n"
+        )
+    return by, access, oidc
 
 
 async def _serve(
     runtime: Runtime,
     settings: dict[str, str],
-    place: tuple[tuple[str, int], HttpProtection, Access],
+    place: tuple[tuple[str, int], HttpProtection, Access, Oidc | None],
     context: Context,
 ) -> None:
     from moldau.console.server import served

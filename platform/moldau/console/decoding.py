@@ -29,19 +29,23 @@ class Decoder:
         self._registry: SchemaRegistry | None = None
         self._deserializers: dict[str, SchemaDeserializer] = {}
 
-    async def text(self, data: bytes | None, place: Place, failed: dict[bytes, str]) -> str:
-        """Return a key or a value as text. `failed` keeps why schemas could not be had."""
+    async def text(
+        self, data: bytes | None, place: Place, failed: dict[bytes, str], most: int
+    ) -> str:
+        """Return a key or a value as text, with `most` bytes of it at most. `failed` keeps why
+        schemas could not be had."""
         if data is None or not _may_have_schema(data, place):
-            return text_of(data)
+            return text_of(data, most)
         key = header_of(place.headers, place) or bytes(data[:ID_SIZE])
         reason = failed.get(key)
         if reason is None:
             try:
-                return text_of(text_of_value(await self._value(bytes(data), place)).encode())
+                decoded = text_of_value(await self._value(bytes(data), place))
+                return text_of(decoded.encode(), most)
             except (MoldauError, ValueError) as error:
                 reason = str(error)
                 failed[key] = reason
-        return f"{text_of(data)} (not decoded: {reason})"
+        return f"{text_of(data, most)} (not decoded: {reason})"
 
     async def _value(self, data: bytes, place: Place) -> Any:
         header = header_of(place.headers, place)

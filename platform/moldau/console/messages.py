@@ -6,7 +6,7 @@ matches nothing ends, and says how far it came.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -14,9 +14,11 @@ from moldau.client import Consumer
 from moldau.client.serdes.contract import Place
 from moldau.console.connection import Connection
 from moldau.console.decoding import Decoder
+from moldau.console.masks import Mask
 from moldau.console.rendering import BadForm
-from moldau.console.texts import text_of
+from moldau.console.texts import SHOWN_BYTES, WHOLE, cut, text_of
 from moldau.link.metadata import TopicPartition
+from moldau.records import Headers
 from moldau.runtime import Clock
 
 SHOWN: Final = 50
@@ -106,36 +108,59 @@ class Found:
         for each in self.messages:
             if (str(each.partition), str(each.offset)) == at:
                 if not each.is_exact:
-                    raise BadForm("this record is not plain text, or too long, so no form has it")
+                    raise BadForm(
+                        "this record is not plain text, too long or masked, so no form has it"
+                    )
                 return each
         return None
 
 
 class Texts:
-    """Makes texts of the keys and values of one page."""
+    """Makes texts of the keys, values and headers of one page. What the mask hides is in none."""
 
-    def __init__(self, decoder: Decoder | None) -> None:
+    def __init__(self, decoder: Decoder | None, mask: Mask | None = None) -> None:
         self._decoder = decoder
+        self._mask = mask
         self._failed: dict[bytes, str] = {}
 
     async def text(self, data: bytes | None, place: Place) -> str:
         """Return a key or a value as text, decoded if there is a registry."""
+        mask = self._mask
+        if mask is None:
+            return await self._decoded(data, place, SHOWN_BYTES)
+        text = await self._decoded(data, place, WHOLE)  # a part of an object has no fields
+        return cut(mask.key(text) if place.is_key else mask.value(text))
+
+    async def _decoded(self, data: bytes | None, place: Place, most: int) -> str:
         if self._decoder is None:
-            return text_of(data)
-        return await self._decoder.text(data, place, self._failed)
+            return text_of(data, most)
+        return await self._decoder.text(data, place, self._failed, most)
+
+    def headers(self, headers: Headers) -> tuple[tuple[str, str], ...]:
+        """Return the headers as texts."""
+        if self._mask is None:
+            return tuple((name, text_of(data)) for name, data in headers)
+        masked = self._mask.headers((name, text_of(data, WHOLE)) for name, data in headers)
+        return tuple((name, cut(text)) for name, text in masked)
 
 
 async def read(
-    connection: Connection, clock: Clock, topic: str, indexes: Iterable[int], wanted: Wanted
+    connection: Connection,
+    clock: Clock,
+    topic: str,
+    indexes: Iterable[int],
+    wanted: Wanted,
+    mask: Mask | None,
 ) -> Found:
-    """Return the messages that a page shows, in the order in which it shows them."""
+    """Return the messages that a page shows, in the order in which it shows them. A text is looked
+    for in what the mask leaves."""
     places = [TopicPartition(topic, index) for index in chosen(indexes, wanted.partition)]
     async with connection.consumer() as consumer:
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
         begins = await consumer.beginning_offsets(places)
         await _seek(consumer, wanted, begins, ends)
-        decode = Texts(connection.decoder)
+        decode = Texts(connection.decoder, mask)
         found = await _scan(consumer, clock, wanted, ends, decode)
     is_newest = wanted.start == "newest"
     found.messages.sort(key=lambda each: (each.timestamp_ms, each.offset), reverse=is_newest)
@@ -201,8 +226,12 @@ async def _scan(
 
 
 async def tail(
-    connection: Connection, topic: str, indexes: Iterable[int], wanted: Wanted
-) -> AsyncIterator[list[Message]]:
+    connection: Connection,
+    topic: str,
+    indexes: Iterable[int],
+    wanted: Wanted,
+    mask: Mask | None,
+) -> AsyncGenerator[list[Message]]:
     """Yield new messages as they come, and an empty list at least twice a second."""
     places = [TopicPartition(topic, index) for index in chosen(indexes, wanted.partition)]
     async with connection.consumer() as consumer:
@@ -210,7 +239,7 @@ async def tail(
         for place, end in (await consumer.end_offsets(places)).items():
             consumer.seek(place, end)
         yield []
-        decode = Texts(connection.decoder)
+        decode = Texts(connection.decoder, mask)
         while True:
             came = await _polled(consumer, decode, None)
             yield [each for each in came if wanted.matches(each)]
@@ -230,7 +259,7 @@ async def _polled(
                     timestamp_ms=each.timestamp,
                     key=await decode.text(key, Place(part.topic, True, each.headers)),
                     value=await decode.text(value, Place(part.topic, False, each.headers)),
-                    headers=tuple((name, text_of(data)) for name, data in each.headers),
+                    headers=decode.headers(each.headers),
                     data=(key, value),
                 )
             )

@@ -23,6 +23,7 @@ from moldau.console.offsets import WAYS, Ends, Move, planned
 from moldau.console.paging import paged
 from moldau.console.picture import Listed
 from moldau.console.rendering import BadForm, Renderer, form_of
+from moldau.console.routes import visitor_of
 from moldau.console.texts import indented, moment
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import Topic, TopicPartition
@@ -145,7 +146,8 @@ class Pages:
         topic = await self._topic(request)
         wanted = Wanted.of(request.query_params)
         indexes = [each.index for each in topic.partitions]
-        found = await read(self._connection, self._clock, topic.name, indexes, wanted)
+        mask = visitor_of(request).mask(topic.name)
+        found = await read(self._connection, self._clock, topic.name, indexes, wanted, mask)
         is_part = request.headers.get("hx-target") == "found"
         return self._renderer.page(
             request,
@@ -163,10 +165,11 @@ class Pages:
         topic = await self._topic(request)
         wanted = Wanted.of({**request.query_params, "from": "newest"})
         indexes = [each.index for each in topic.partitions]
+        mask = visitor_of(request).mask(topic.name)
 
         async def events() -> AsyncIterator[str]:
             yield "retry: 2000\n\n"
-            async for messages in tail(self._connection, topic.name, indexes, wanted):
+            async for messages in tail(self._connection, topic.name, indexes, wanted, mask):
                 if await request.is_disconnected():
                     return
                 for each in messages:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from importlib.resources import files
 from typing import Any, Final
 from urllib.parse import parse_qs, urlsplit
@@ -13,6 +13,8 @@ from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
 from moldau.console import texts
+from moldau.console.roles import Role
+from moldau.console.routes import visitor_of
 
 _FORM_BYTES_MAX: Final = 2 << 20
 _SAFE: Final = (
@@ -42,7 +44,10 @@ class BadForm(Exception):
 class Renderer:
     """Makes pages from the templates of this package."""
 
-    def __init__(self, title: str, is_admin: bool = False) -> None:
+    def __init__(self, title: str, has_sessions: bool = False) -> None:
+        """`has_sessions` is whether visitors can log out."""
+        self.needs: Mapping[str, Role] = {}
+        """The role that each action needs, by the table of routes."""
         self._environment = Environment(
             loader=PackageLoader("moldau.console"),
             autoescape=True,
@@ -52,12 +57,23 @@ class Renderer:
         )
         for each in _FILTERS:
             self._environment.filters[each.__name__] = each
-        self._environment.globals.update(cluster=title, is_admin=is_admin)
+        self._environment.globals.update(cluster=title, has_sessions=has_sessions)
 
     def page(self, request: Request, name: str, status: int = 200, **values: Any) -> Response:
         """Return a page."""
-        template = self._environment.get_template(name)
-        text = template.render(path=request.url.path, **values)
+        template, visitor = self._environment.get_template(name), visitor_of(request)
+
+        def may(action: str) -> bool:
+            """Whether the visitor's role allows an action of the table."""
+            return visitor.has(self.needs[action])
+
+        text = template.render(
+            path=request.url.path,
+            visitor=visitor,
+            may=may,
+            is_admin=visitor.has(Role.ADMIN),
+            **values,
+        )
         return HTMLResponse(text, status, headers=_HEADERS)
 
     def failure(self, request: Request, status: int, title: str, text: str) -> Response:
@@ -86,11 +102,14 @@ async def form_of(request: Request) -> dict[str, str]:
 
 
 def check_origin(request: Request) -> None:
-    """Refuse a form that another site's page has sent: a browser tells where it comes from."""
+    """Refuse a form that another site's page has sent: a browser tells where it comes from. One
+    that logs in by its cookie has to."""
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site", "same-origin")
     is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
-    if not is_own or site not in ("same-origin", "none"):
+    is_told = origin is not None or "sec-fetch-site" in request.headers
+    is_by_cookie = "cookie" in request.headers and "authorization" not in request.headers
+    if not is_own or site not in ("same-origin", "none") or (is_by_cookie and not is_told):
         raise HTTPException(403, "the form came from another site")
 
 

@@ -14,11 +14,13 @@ from moldau.console.application import make_application
 from moldau.console.command import LOCAL
 from moldau.console.connect_api import CONNECT
 from moldau.console.connection import Connection
+from moldau.console.logins import Logins
 from moldau.console.warming import warm
 from moldau.link.http_protection import HttpProtection
 from moldau.runtime.http_server import HttpServer
 
 if TYPE_CHECKING:
+    from moldau.console.oidc import Oidc
     from moldau.runtime import Runtime
 
 
@@ -29,13 +31,15 @@ async def served(
     listen: tuple[str, int],
     protection: HttpProtection | None = None,
     access: Access | None = None,
+    oidc: Oidc | None = None,
 ) -> AsyncIterator[str]:
     """Serve the console of a cluster, and yield its address. Raise CannotListen.
 
     The setting `schema.registry.url` names the registry by which records are decoded, and
     `connect.url` a Connect worker.
     Without `access`, visitors may change the cluster, and there is no audit log.
-    On a local address, only a browser that calls it by a local name is served.
+    On a local address, only a browser that calls it by a local name is served. With `oidc` browsers
+    log in at its provider; a password or a token of the protection counts beside it.
     """
     given = dict(settings)
     connection = Connection(given, runtime, given.pop(URL, None), given.pop(CONNECT, None))
@@ -46,9 +50,11 @@ async def served(
         hosts = LOCAL if listen[0] in LOCAL else None
         by = HttpProtection() if protection is None else protection
         allowed = Access(is_admin=True) if access is None else access
-        allowed = replace(allowed, asks_login=by.asks_login)
-        application = make_application(connection, runtime.clock, hosts, allowed)
-        await server.start(by.guard(application), by.context)
+        allowed = replace(allowed, asks_login=by.asks_login or oidc is not None)
+        logins = None if oidc is None else Logins(oidc, by, runtime)
+        application = make_application(connection, runtime.clock, hosts, allowed, logins)
+        gate = by.guard(application) if logins is None else application
+        await server.start(gate, by.context)
         warming = runtime.spawn(warm(application, connection), name="warm the console up")
         yield f"{by.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:

@@ -8,7 +8,9 @@ from datetime import UTC, datetime
 from typing import Final
 
 _UNITS: Final = ("B", "KB", "MB", "GB", "TB", "PB")
-_SHOWN: Final = 20_000
+SHOWN_BYTES: Final = 20_000
+WHOLE: Final = 1 << 40
+"""No text has more bytes."""
 _FULL: Final = 1024
 _FINE_S: Final = 10
 _MINUTE_S: Final = 60
@@ -19,18 +21,27 @@ _ENDS: Final = ("]", "}")
 _PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
-def text_of(data: bytes | None) -> str:
+def text_of(data: bytes | None, most: int = SHOWN_BYTES) -> str:
     """Return a key or value as text: UTF-8 where it is, else hexadecimal. Numbers stay as they
-    were written, also those that a browser would round."""
+    were written, also those that a browser would round. What has more bytes than `most` is cut."""
     if data is None:
         return ""
     data = bytes(data)
-    shown = data[:_SHOWN]
+    shown = data[:most]
     try:
         text = shown.decode("utf-8")
     except UnicodeDecodeError:
         text = shown.hex(" ")
-    return text if len(data) <= _SHOWN else f"{text} ... ({size(len(data))} in all)"
+    return text if len(data) <= most else f"{text} ... ({size(len(data))} in all)"
+
+
+def cut(text: str) -> str:
+    """Return as much of a text as a page shows."""
+    return (
+        text
+        if len(text) <= SHOWN_BYTES
+        else f"{text[:SHOWN_BYTES]} ... ({len(text):,} characters in all)"
+    )
 
 
 def is_json(text: str) -> bool:

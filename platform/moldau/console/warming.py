@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import quote
 
+from moldau.console.access import OWN
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
@@ -45,6 +46,7 @@ async def visit(application: ASGIApp, path: str) -> int:
         "headers": [(b"host", b"localhost")],
         "client": None,
         "server": None,
+        "state": {"visitor": OWN},
     }
     status = 0
 

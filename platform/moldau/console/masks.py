@@ -1,0 +1,200 @@
+"""Masks: parts of keys, values and headers that are hidden before a message leaves. Pure.
+
+A path names a field of JSON: `card.number`, `items.*.price`, `items[0].price`; `**.email` is one at
+any depth, and `$` the whole. Keys and values are masked as text, after they were decoded by a
+schema.
+
+Invariants: a text that has no fields although a rule names one is hidden whole, so a record that
+cannot be decoded shows nothing; a key that stands twice in an object is masked twice; what is not
+masked keeps every digit.
+"""
+
+from __future__ import annotations
+
+import hmac
+import json
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from fnmatch import fnmatchcase
+from typing import Any, Final, TypeAlias
+
+Path: TypeAlias = tuple[str, ...]
+
+STARS: Final = "***"
+ANY: Final = "*"
+DEEP: Final = "**"
+WHOLE: Final[Path] = ()
+_INDEX: Final = re.compile(r"\[(\*|\d+)\]")
+_HALF: Final = re.compile("[\\ud800-\\udfff]")
+"""Half of a character, which no page can have."""
+_LAST: Final = 4
+_SHORT: Final = 8
+"""Of a text with fewer characters, the last ones would tell too much."""
+_HASH_DIGITS: Final = 16
+
+
+class BadPath(ValueError):
+    """A text is no path."""
+
+
+def path_of(text: str) -> Path:
+    """Return a path. Raise BadPath."""
+    plain = _INDEX.sub(r".\1", text.strip()).removeprefix("$").removeprefix(".")
+    parts = tuple(plain.split(".")) if plain else WHOLE
+    if (not text.strip()) or "" in parts or any(sign in plain for sign in "[]\"'"):
+        raise BadPath(f"{text!r} is no path: write one such as card.number, items.*.price or $")
+    if parts and parts[-1] == DEEP:
+        raise BadPath(f"{text!r} names no field after {DEEP}")
+    return parts
+
+
+def _hashed(text: str, key: bytes) -> str:
+    digest = hmac.new(key, text.encode("utf-8", "surrogatepass"), "sha256").hexdigest()
+    return f"#{digest[:_HASH_DIGITS]}"
+
+
+def _last_four(text: str, key: bytes) -> str:
+    return f"{STARS}{text[-_LAST:]}" if len(text) >= _SHORT else STARS
+
+
+WAYS: Final[Mapping[str, Callable[[str, bytes], str] | None]] = {
+    "remove": None,
+    "stars": lambda text, key: STARS,
+    "hash": _hashed,
+    "last4": _last_four,
+}
+"""How a text is masked; None takes it away."""
+
+
+@dataclass(frozen=True, slots=True)
+class MaskRule:
+    """What is hidden in topics by these patterns."""
+
+    topics: tuple[str, ...]
+    how: str = "stars"
+    key: tuple[Path, ...] = ()
+    value: tuple[Path, ...] = ()
+    headers: tuple[str, ...] = ()
+    """Patterns of names."""
+
+
+class _Number(str):
+    """A number as it is written."""
+
+    __slots__ = ()
+
+
+class _Object(list[tuple[str, Any]]):
+    """The fields of an object, in their order, also those that stand twice."""
+
+
+_GONE: Final = object()
+
+
+class Mask:
+    """What is hidden of the messages of one topic."""
+
+    def __init__(self, rules: Sequence[MaskRule], hash_key: bytes) -> None:
+        self._rules = rules
+        self._hash_key = hash_key
+
+    def key(self, text: str) -> str:
+        """Return the text of a key with its masks."""
+        return self._masked(text, ((each.how, each.key) for each in self._rules))
+
+    def value(self, text: str) -> str:
+        """Return the text of a value with its masks."""
+        return self._masked(text, ((each.how, each.value) for each in self._rules))
+
+    def headers(self, headers: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
+        """Return the headers with their masks."""
+        found = []
+        for name, text in headers:
+            shown: Any = text
+            for each in self._rules:
+                if any(fnmatchcase(name, pattern) for pattern in each.headers):
+                    shown = self._replaced(shown, each.how)
+                    if shown is _GONE:
+                        break
+            if shown is not _GONE:
+                found.append((name, shown))
+        return tuple(found)
+
+    def _masked(self, text: str, rules: Iterable[tuple[str, tuple[Path, ...]]]) -> str:
+        for how, paths in rules:
+            if not paths or not text:
+                continue
+            if WHOLE in paths:
+                shown = self._replaced(text, how)
+                text = "" if shown is _GONE else shown
+                continue
+            text = self._fields_masked(text, how, paths)
+        return text
+
+    def _fields_masked(self, text: str, how: str, paths: tuple[Path, ...]) -> str:
+        try:
+            tree = json.loads(
+                text,
+                object_pairs_hook=_Object,
+                parse_int=_Number,
+                parse_float=_Number,
+                parse_constant=_Number,
+            )
+            if not isinstance(tree, list):
+                return STARS
+            return _rendered(self._changed(tree, how, paths))
+        except (ValueError, RecursionError):
+            return STARS
+
+    def _changed(self, node: Any, how: str, paths: tuple[Path, ...]) -> Any:
+        """Return a part of the tree in which the fields at these paths are masked."""
+        if not paths:
+            return node
+        if WHOLE in paths:
+            return self._replaced(node, how)
+        if isinstance(node, _Object):
+            made = ((name, self._changed(child, how, _below(paths, name))) for name, child in node)
+            return _Object((name, child) for name, child in made if child is not _GONE)
+        if isinstance(node, list):
+            children = (
+                self._changed(child, how, _below(paths, str(index)))
+                for index, child in enumerate(node)
+            )
+            return [child for child in children if child is not _GONE]
+        return node
+
+    def _replaced(self, node: Any, how: str) -> Any:
+        way = WAYS[how]
+        if way is None:
+            return _GONE
+        if isinstance(node, list) and how == "last4":
+            return STARS
+        text = str(node) if isinstance(node, str) else _rendered(node)
+        return way(text, self._hash_key)
+
+
+def _below(paths: tuple[Path, ...], name: str) -> tuple[Path, ...]:
+    """Return what is left of the paths in the field of this name."""
+    found: list[Path] = []
+    for path in paths:
+        if path[0] == DEEP:
+            found += (path, *_below((path[1:],), name))
+        elif path[0] in (ANY, name):
+            found.append(path[1:])
+    return tuple(found)
+
+
+def _rendered(node: Any) -> str:
+    if isinstance(node, _Number):
+        return str(node)
+    if isinstance(node, _Object):
+        return "{" + ", ".join(f"{_quoted(name)}: {_rendered(each)}" for name, each in node) + "}"
+    if isinstance(node, list):
+        return "[" + ", ".join(map(_rendered, node)) + "]"
+    return _quoted(node)
+
+
+def _quoted(value: Any) -> str:
+    text = json.dumps(value, ensure_ascii=False)
+    return json.dumps(value) if _HALF.search(text) else text

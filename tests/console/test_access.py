@@ -1,0 +1,227 @@
+"""Roles on the pages: what each may do, what is masked for it, and what the audit file says."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from contextlib import aclosing
+
+import httpx
+import pytest
+
+from moldau.client import Producer
+from moldau.console.access import Access
+from moldau.console.connection import Connection
+from moldau.console.messages import Message, Wanted, tail
+from moldau.console.policy_file import read_policy
+from moldau.console.roles import Login
+from moldau.logging import Loggers
+from moldau.runtime.real import RealClock, RealRuntime
+from moldau.testing import EmbeddedBroker
+from tests.console.shown import browser, use
+from tests.console.test_changes import FORMS
+
+pytestmark = pytest.mark.real
+
+POLICY = """
+roles:
+  admin: {users: ann}
+  operator: {users: bob}
+  viewer: {users: [eve, ivy]}
+messages:
+  - {topics: [orders, secret-shared], users: [bob, eve]}
+masks:
+  - {topics: [ord*], value: [card.number], how: last4}
+  - {topics: [ord*], value: [email], key: $, headers: [auth*], how: stars}
+"""
+ADMINS = {
+    "/topics/orders/delete",
+    "/groups/billing/delete",
+    "/transactions/abort/none",
+    "/transactions/hanging/none",
+}
+"""The forms of FORMS that only an admin may send."""
+CARD, MAIL, NAME = "4111111111111111", "ann@example.org", "key-of-ann"
+TAIL_S = 60.0
+
+
+def access(lines: list[str] | None = None) -> Access:
+    """Roles by POLICY; the password is not looked at here."""
+    written = lines if lines is not None else []
+    audit = Loggers(RealClock(), written.append, json=True).get("moldau.console.audit")
+    return Access(
+        asks_login=True,
+        audit=audit,
+        policy=read_policy(POLICY, "roles.yaml").policy,
+        records_looks=True,
+    )
+
+
+def by(user: str) -> httpx.BasicAuth:
+    return httpx.BasicAuth(user, "-")
+
+
+async def send(servers: str) -> None:
+    """Produce a record with a card, an address and a header to each of two topics."""
+    value = json.dumps({"card": {"number": CARD}, "email": MAIL, "n": 1}).encode()
+    headers = [("authorization", b"Bearer abc"), ("trace", b"t-1")]
+    async with Producer(bootstrap_servers=servers) as producer:
+        for topic in ("orders", "secret"):
+            await producer.send_and_wait(topic, value, key=NAME.encode(), headers=headers)
+
+
+def test_each_form_is_for_the_roles_of_its_row() -> None:
+    async def run() -> None:
+        async with EmbeddedBroker() as broker:
+            await use(broker.bootstrap_servers)
+            async with browser(broker.bootstrap_servers, access()) as client:
+                for path, form in FORMS.items():
+                    for user in ("zoe", "eve", "bob"):
+                        answer = await client.post(path, data=form, auth=by(user))
+                        is_refused = user != "bob" or path in ADMINS
+                        assert (answer.status_code == 403) is is_refused, (user, path)
+                for path in FORMS:
+                    answer = await client.post(path, data={"name": "-"}, auth=by("ann"))
+                    assert answer.status_code != 403, path
+                pages = {"/topics", "/groups/billing", "/rights", "/new-connector"}
+                shown = {
+                    user: {
+                        path
+                        for path in pages
+                        if (await client.get(path, auth=by(user))).status_code != 403
+                    }
+                    for user in ("zoe", "eve", "bob")
+                }
+                assert shown == {"zoe": set(), "eve": pages - {"/new-connector"}, "bob": pages}
+
+    asyncio.run(run())
+
+
+def test_a_refusal_tells_what_is_needed_and_forms_that_are_refused_are_not_shown() -> None:
+    async def run() -> None:
+        async with EmbeddedBroker() as broker:
+            await use(broker.bootstrap_servers)
+            async with browser(broker.bootstrap_servers, access()) as client:
+                done = await client.post("/groups/billing/delete", auth=by("bob"))
+                assert "delete a group needs the role admin, and bob has the role op" in done.text
+                nothing = await client.get("/topics", auth=by("zoe"))
+                assert "zoe is logged in and has no role here" in nothing.text
+                for path, form in (
+                    ("/topics", "Create"),
+                    ("/topics/orders/messages", "Produce a record"),
+                    ("/topics/orders/settings", "Set</button>"),
+                    ("/topics/orders", "Add partitions"),
+                ):
+                    texts = [
+                        (await client.get(path, auth=by(each))).text for each in ("bob", "eve")
+                    ]
+                    assert [form in each for each in texts] == [True, False], path
+                topic = await client.get("/topics/orders", auth=by("bob"))
+                assert "Delete this topic" not in topic.text
+                assert (
+                    "Delete this topic" in (await client.get("/topics/orders", auth=by("ann"))).text
+                )
+
+    asyncio.run(run())
+
+
+def test_messages_are_masked_for_all_but_admins_also_where_they_are_searched_and_copied() -> None:
+    async def run() -> None:
+        async with EmbeddedBroker() as broker:
+            servers = broker.bootstrap_servers
+            await use(servers)
+            await send(servers)
+            async with browser(servers, access()) as client:
+                path = "/topics/orders/messages"
+                seen = (await client.get(path, auth=by("ann"))).text
+                hidden = (await client.get(path, auth=by("bob"))).text
+                for secret in (CARD, MAIL, NAME, "Bearer abc"):
+                    assert secret in seen
+                    assert secret not in hidden
+                assert "***1111" in hidden
+                assert "t-1" in hidden
+                for text, count in ((MAIL, 0), (CARD, 0), ("41111", 0), ("***1111", 1)):
+                    query = {"text": text}
+                    found = (await client.get(path, params=query, auth=by("bob"))).text
+                    assert found.count("<summary><code>") == count, text
+                assert "Copy into the form" in seen
+                copied = await client.get(
+                    path,
+                    params={"from": "offset", "at": "0", "partition": "1", "copy": "1"},
+                    auth=by("bob"),
+                )
+                assert "masked" in copied.text
+
+    asyncio.run(run())
+
+
+def test_a_followed_topic_is_masked() -> None:
+    async def run() -> None:
+        async with EmbeddedBroker() as broker, RealRuntime("console") as runtime:
+            servers = broker.bootstrap_servers
+            await use(servers)
+            connection = Connection({"bootstrap.servers": servers}, runtime)
+            mask = access().of(Login("bob")).mask("orders")
+            try:
+                followed = tail(connection, "orders", [0, 1], Wanted(), mask)
+                async with aclosing(followed) as parts, asyncio.timeout(TAIL_S):
+                    assert await anext(parts) == []
+                    await send(servers)
+                    messages: list[Message] = []
+                    while not messages:
+                        messages = await anext(parts)
+            finally:
+                await connection.aclose()
+            (message,) = messages
+            assert (message.key, message.is_exact) == ("***", False)
+            assert message.value == '{"card": {"number": "***1111"}, "email": "***", "n": 1}'
+            assert message.headers == (("authorization", "***"), ("trace", "t-1"))
+
+    asyncio.run(run())
+
+
+def test_topics_without_a_rule_show_no_messages_and_take_none() -> None:
+    async def run() -> None:
+        async with EmbeddedBroker() as broker:
+            servers = broker.bootstrap_servers
+            await use(servers)
+            await send(servers)
+            async with browser(servers, access()) as client:
+                for path in ("/topics/secret/messages", "/topics/secret/tail"):
+                    refused = await client.get(path, auth=by("bob"))
+                    assert (refused.status_code, CARD in refused.text) == (403, False)
+                sent = await client.post(
+                    "/topics/secret/messages", data={"value": "x"}, auth=by("bob")
+                )
+                assert sent.status_code == 403
+                assert (
+                    await client.get("/topics/orders/messages", auth=by("ivy"))
+                ).status_code == 403
+                assert CARD in (await client.get("/topics/secret/messages", auth=by("ann"))).text
+
+    asyncio.run(run())
+
+
+def test_the_audit_has_a_line_of_json_for_each_change_and_each_look_at_messages() -> None:
+    async def run() -> None:
+        lines: list[str] = []
+        async with EmbeddedBroker() as broker:
+            servers = broker.bootstrap_servers
+            await use(servers)
+            async with browser(servers, access(lines)) as client:
+                client.follow_redirects = False
+                await client.get("/topics", auth=by("eve"))
+                await client.get("/topics/orders/messages", auth=by("eve"))
+                await client.post("/topics/orders/messages", data={"value": CARD}, auth=by("bob"))
+                await client.get("/topics/secret/messages", auth=by("bob"))
+                await client.post("/groups/none/delete", data={"name": "none"}, auth=by("ann"))
+        wanted = ("user", "role", "action", "resource", "result", "address")
+        assert [tuple(json.loads(each)[name] for name in wanted) for each in lines] == [
+            ("eve", "viewer", "read messages", "orders", "done", "127.0.0.1"),
+            ("bob", "operator", "produce a record", "orders", "done", "127.0.0.1"),
+            ("bob", "operator", "read messages", "secret", "refused", "127.0.0.1"),
+            ("ann", "admin", "delete a group", "none", "failed", "127.0.0.1"),
+        ]
+        assert CARD not in "".join(lines)
+
+    asyncio.run(run())
