@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import gzip
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 
@@ -18,6 +18,8 @@ from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import (
 )
 from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
 
+from tests.metrics.otlp_spans import Arrived, spans_of
+
 Request = ExportMetricsServiceRequest
 PATIENCE_S = 120
 
@@ -28,6 +30,7 @@ class Receiver:
     def __init__(self) -> None:
         self._changed = threading.Condition(threading.RLock())
         self._arrived: list[ResourceMetrics] = []
+        self.spans: list[Arrived] = []
         self.headers: dict[str, str] = {}
         self.paths: set[str] = set()
         self.status = 200
@@ -46,6 +49,9 @@ class Receiver:
                 return self.status, b""
             if headers.get("content-encoding") == "gzip":
                 body = gzip.decompress(body)
+            if path.endswith("/v1/traces"):
+                self.spans += spans_of(body)
+                return 200, b""
             request = ExportMetricsServiceRequest()
             request.ParseFromString(body)
             self._arrived.extend(request.resource_metrics)
@@ -75,6 +81,13 @@ class Receiver:
                 sorted(self.metrics())
             )
         return self.metrics(**resource)[name]
+
+    def wait_spans(self, is_enough: Callable[[list[Arrived]], object]) -> list[Arrived]:
+        """The spans, as soon as they are enough."""
+        with self._changed:
+            found = self._changed.wait_for(lambda: is_enough(self.spans), PATIENCE_S)
+            assert found, sorted(f"{each.service}: {each.name}" for each in self.spans)
+            return list(self.spans)
 
     def wait_refused(self) -> None:
         """Return when a request was refused."""

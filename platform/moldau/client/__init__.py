@@ -58,6 +58,7 @@ if TYPE_CHECKING:
     from moldau.client.producer.columns import RecordColumns
     from moldau.client.producer.delivery import Deliveries, Delivery, Sent, SentRange
     from moldau.client.producer.options import ProducerOptions
+    from moldau.client.producer.otlp_tracing import OtlpTracing
     from moldau.client.producer.partitioner import RecordPartitioner
     from moldau.client.producer.producer import Producer
     from moldau.client.producer.record import (
@@ -128,6 +129,7 @@ _MODULES = {
     "producer.partitioner": "RecordPartitioner",
     "producer.producer": "Producer",
     "producer.record": "OnDelivery ProducerInterceptor ProducerRecord SendOptions",
+    "producer.otlp_tracing": "OtlpTracing",
     "producer.tracing": "Tracing",
     "producer.transaction_block": "Transaction",
     "producer.transaction_errors": (
@@ -201,6 +203,7 @@ __all__ = [
     "OffsetAndMetadata",
     "OffsetsNotStored",
     "OnDelivery",
+    "OtlpTracing",
     "Partition",
     "PartitionColumns",
     "PartitionProgress",

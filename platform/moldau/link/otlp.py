@@ -15,7 +15,7 @@ import gzip
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
 from moldau.errors import ConfigError, MalformedMessage
@@ -30,22 +30,46 @@ if TYPE_CHECKING:
     from moldau.metrics.snapshot import Attributes
     from moldau.runtime import Runtime
 
-_PATH: Final = "/v1/metrics"
-_INTERVAL_MS: Final = 60_000
 _TIMEOUT_MS: Final = 10_000
 _MS: Final = 1_000.0
-_SCOPE: Final = "moldau"
+SCOPE: Final = "moldau"
 _OK: Final = range(200, 300)
+_LATER: Final = (429, 502, 503, 504)
+"""What a receiver answers that may take the same request later, as OTLP says."""
 _PREFIX: Final = "OTEL_EXPORTER_OTLP_"
+
+
+class Signal(NamedTuple):
+    """What is pushed: metrics or traces, and the names that OpenTelemetry has for it."""
+
+    name: str
+    path: str
+    exporter: str
+    interval: str
+    interval_ms: int
+    items: str
+
+
+METRICS: Final = Signal(
+    "METRICS",
+    "/v1/metrics",
+    "OTEL_METRICS_EXPORTER",
+    "OTEL_METRIC_EXPORT_INTERVAL",
+    60_000,
+    "points",
+)
+TRACES: Final = Signal(
+    "TRACES", "/v1/traces", "OTEL_TRACES_EXPORTER", "OTEL_BSP_SCHEDULE_DELAY", 5_000, "spans"
+)
 
 
 @dataclass(frozen=True, slots=True)
 class OtlpTarget:
-    """Where metrics are pushed to, and how."""
+    """Where a signal is pushed to, and how."""
 
     url: str
     headers: Mapping[str, str]
-    interval_s: float = _INTERVAL_MS / _MS
+    interval_s: float = METRICS.interval_ms / _MS
     timeout_s: float = _TIMEOUT_MS / _MS
     is_gzip: bool = False
     certificate: str | None = None
@@ -61,53 +85,53 @@ class OtlpTarget:
 
 
 def otlp_target(
-    given: str | None, environment: Mapping[str, str], option: str = "--otlp"
+    given: str | None,
+    environment: Mapping[str, str],
+    option: str = "--otlp",
+    signal: Signal = METRICS,
 ) -> OtlpTarget | None:
     """Return the target that `given` or OpenTelemetry's variables name; None if there is none.
-    Raise ConfigError. `given` and OTEL_EXPORTER_OTLP_ENDPOINT name the receiver: /v1/metrics
-    is added to that address; OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is the whole URL."""
+    Raise ConfigError. `given` and OTEL_EXPORTER_OTLP_ENDPOINT name the receiver: /v1/metrics (or
+    /v1/traces) is added to that address; OTEL_EXPORTER_OTLP_METRICS_ENDPOINT is the whole URL."""
     url, source = given, option
     is_whole = False
     if not url:
         if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
             return None
-        if environment.get("OTEL_METRICS_EXPORTER", "otlp") not in ("", "otlp"):
+        if environment.get(signal.exporter, "otlp") not in ("", "otlp"):
             return None
-        source = f"{_PREFIX}METRICS_ENDPOINT"
+        source = f"{_PREFIX}{signal.name}_ENDPOINT"
         url, is_whole = environment.get(source), True
     if not url:
         source = f"{_PREFIX}ENDPOINT"
         url, is_whole = environment.get(source), False
     if not url:
         return None
-    protocol = _of(environment, "PROTOCOL")
+    protocol = _of(environment, signal, "PROTOCOL")
     if protocol not in (None, "http/protobuf"):
         raise ConfigError(f"{_PREFIX}PROTOCOL is {protocol}: only http/protobuf is spoken")
-    compression = _of(environment, "COMPRESSION")
+    compression = _of(environment, signal, "COMPRESSION")
     if compression not in (None, "gzip", "none"):
         raise ConfigError(f"{_PREFIX}COMPRESSION is {compression}: give gzip or none")
+    timeout = _of(environment, signal, "TIMEOUT")
     return OtlpTarget(
-        _checked(url, source, is_whole=is_whole),
-        _pairs(f"{_PREFIX}HEADERS", _of(environment, "HEADERS")),
-        _seconds(
-            "OTEL_METRIC_EXPORT_INTERVAL",
-            environment.get("OTEL_METRIC_EXPORT_INTERVAL"),
-            _INTERVAL_MS,
-        ),
-        _seconds(f"{_PREFIX}TIMEOUT", _of(environment, "TIMEOUT"), _TIMEOUT_MS),
+        _checked(url, source, signal.path, is_whole=is_whole),
+        _pairs(f"{_PREFIX}HEADERS", _of(environment, signal, "HEADERS")),
+        _seconds(signal.interval, environment.get(signal.interval), signal.interval_ms),
+        _seconds(f"{_PREFIX}TIMEOUT", timeout, _TIMEOUT_MS),
         compression == "gzip",
-        _of(environment, "CERTIFICATE"),
+        _of(environment, signal, "CERTIFICATE"),
         _resource(environment),
     )
 
 
-def _of(environment: Mapping[str, str], name: str) -> str | None:
-    """Return the variable for metrics, or that for all signals."""
-    found = environment.get(f"{_PREFIX}METRICS_{name}") or environment.get(_PREFIX + name)
-    return found or None
+def _of(environment: Mapping[str, str], signal: Signal, name: str) -> str | None:
+    """Return the variable for the signal, or that for all signals."""
+    own = environment.get(f"{_PREFIX}{signal.name}_{name}")
+    return own or environment.get(_PREFIX + name) or None
 
 
-def _checked(url: str, source: str, *, is_whole: bool) -> str:
+def _checked(url: str, source: str, path: str, *, is_whole: bool) -> str:
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
@@ -115,9 +139,9 @@ def _checked(url: str, source: str, *, is_whole: bool) -> str:
         is_good = False
     if not is_good or not url.isascii() or not url.isprintable() or " " in url:
         raise ConfigError(f"{source} takes http://HOST:PORT or https://HOST:PORT, not {url!r}")
-    if is_whole or parts.path.endswith(_PATH):
+    if is_whole or parts.path.endswith(path):
         return url
-    return parts._replace(path=parts.path.rstrip("/") + _PATH).geturl()
+    return parts._replace(path=parts.path.rstrip("/") + path).geturl()
 
 
 def _pairs(name: str, value: str | None) -> dict[str, str]:
@@ -168,16 +192,73 @@ Gather = Callable[[], Gathered | None]
 """Returns what to push now; None: nothing yet."""
 
 
+class Failure(NamedTuple):
+    """Why a push failed, and whether the same bytes may do better later."""
+
+    reason: str
+    may_retry: bool = True
+
+
+class Lines(Protocol):
+    """What is used of a log."""
+
+    def warn(self, event: str, /, **facts: object) -> None: ...
+
+    def info(self, event: str, /, **facts: object) -> None: ...
+
+
+class OtlpPosts:
+    """The posts to one target, one at a time. A failure is logged once, and once that it is
+    over."""
+
+    def __init__(self, runtime: Runtime, target: OtlpTarget, log: Lines, signal: Signal) -> None:
+        self._runtime = runtime
+        self._target = target
+        self._log = log
+        self._signal = signal
+        self._failure: Failure | None = None
+        self._tls = _context(target)
+
+    async def post(self, body: bytes) -> Failure | None:
+        """Post one request; return why that failed."""
+        target = self._target
+        headers = {"Content-Type": CONTENT_TYPE, "User-Agent": SCOPE, **target.headers}
+        if target.is_gzip:
+            body = await self._runtime.run_blocking(gzip.compress, body, 1)
+            headers["Content-Encoding"] = "gzip"
+        try:
+            status, answer = await http_post(
+                self._runtime.network, target.url, body, headers, target.timeout_s, self._tls
+            )
+        except CannotPost as error:
+            return Failure(str(error))
+        if status in _OK:
+            rejected = _rejected(answer, self._signal.items)
+            return None if rejected is None else Failure(rejected, may_retry=False)
+        return Failure(f"it answers {status}", may_retry=status in _LATER)
+
+    def tell(self, failure: Failure | None) -> None:
+        """Note how the last push went."""
+        what = self._signal.name.lower()
+        if failure is not None and self._failure is None:
+            self._log.warn(
+                f"the {what} cannot be pushed; tried again at each interval",
+                url=self._target.shown,
+                reason=failure.reason,
+            )
+        elif failure is None and self._failure is not None:
+            self._log.info(f"the {what} are pushed again", url=self._target.shown)
+        self._failure = failure
+
+
 class OtlpPush:
-    """A task that pushes; see the module."""
+    """A task that pushes metrics; see the module."""
 
     def __init__(self, runtime: Runtime, target: OtlpTarget, gather: Gather, log: Logger) -> None:
         self._runtime = runtime
         self._target = target
         self._gather = gather
-        self._log = log
-        self._failure: str | None = None
-        self._tls = _context(target)
+        self._posts = OtlpPosts(runtime, target, log, METRICS)
         self._task: asyncio.Task[None] | None = None
 
     def start(self) -> None:
@@ -199,45 +280,20 @@ class OtlpPush:
             await asyncio.sleep(due - clock.monotonic())
             gathered = self._gather()
             if gathered is not None:
-                self._tell(await self._push(gathered))
+                self._posts.tell(await self._push(gathered))
 
-    async def _push(self, gathered: Gathered) -> str | None:
+    async def _push(self, gathered: Gathered) -> Failure | None:
         """Push everything; return why that failed."""
-        packed = Requests(gathered.resource, _SCOPE)
+        packed = Requests(gathered.resource, SCOPE)
         refused = None
         async for metric in gathered.metrics:
             body = packed.add(metric)
             if body is not None:
-                refused = await self._post(body) or refused
+                refused = await self._posts.post(body) or refused
         last = packed.rest()
         if last is not None:
-            refused = await self._post(last) or refused
+            refused = await self._posts.post(last) or refused
         return refused
-
-    async def _post(self, body: bytes) -> str | None:
-        target = self._target
-        headers = {"Content-Type": CONTENT_TYPE, "User-Agent": _SCOPE, **target.headers}
-        if target.is_gzip:
-            body = await self._runtime.run_blocking(gzip.compress, body, 1)
-            headers["Content-Encoding"] = "gzip"
-        try:
-            status, answer = await http_post(
-                self._runtime.network, target.url, body, headers, target.timeout_s, self._tls
-            )
-        except CannotPost as error:
-            return str(error)
-        return _rejected(answer) if status in _OK else f"it answers {status}"
-
-    def _tell(self, failure: str | None) -> None:
-        if failure is not None and self._failure is None:
-            self._log.warn(
-                "the metrics cannot be pushed; tried again at each interval",
-                url=self._target.shown,
-                reason=failure,
-            )
-        elif failure is None and self._failure is not None:
-            self._log.info("the metrics are pushed again", url=self._target.shown)
-        self._failure = failure
 
 
 def _context(target: OtlpTarget) -> ssl.SSLContext | None:
@@ -253,8 +309,8 @@ def _context(target: OtlpTarget) -> ssl.SSLContext | None:
         ) from error
 
 
-def _rejected(answer: bytes) -> str | None:
-    """Return what the receiver says of points that it has not taken. An answer that is no protobuf
+def _rejected(answer: bytes, items: str) -> str | None:
+    """Return what the receiver says of items that it has not taken. An answer that is no protobuf
     rejects none."""
     count, words = 0, ""
     with suppress(MalformedMessage):
@@ -264,4 +320,4 @@ def _rejected(answer: bytes) -> str | None:
                     count = as_int(inner)
                 elif part == 2:
                     words = as_text(inner)
-    return f"it rejects {count} points: {words}" if count else None
+    return f"it rejects {count} {items}: {words}" if count else None

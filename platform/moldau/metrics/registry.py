@@ -188,6 +188,12 @@ class Registry:
         self._taken.update(dict.fromkeys(metric.taken_names(), metric.name))
         self._metrics[metric.prometheus_name] = metric
 
+    def described(self) -> Iterator[tuple[str, MetricKind, tuple[str, ...], str]]:
+        """Yield the Prometheus name, kind, labels and documentation of each metric, by name."""
+        for name, each in sorted(self._metrics.items()):
+            labels = each.series.labels if isinstance(each.series, Family) else ()
+            yield name, each.kind, labels, each.doc
+
     def snapshot(self) -> tuple[Metric, ...]:
         """Return the present values of all metrics, ordered by name."""
         return tuple(self._metrics[name].snapshot() for name in sorted(self._metrics))

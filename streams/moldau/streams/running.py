@@ -15,7 +15,9 @@ from typing import TYPE_CHECKING, Any
 from moldau.config import Problem
 from moldau.config.problems import BadSettings
 from moldau.link.http_protection import HttpProtection, load_peer_context, load_protection
+from moldau.link.otlp_traces import TracePush, TraceSettings, trace_settings
 from moldau.runtime import Runtime
+from moldau.runtime.children import process_environment
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.engine.task import Task, TaskSettings
@@ -24,10 +26,11 @@ from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.query.api import Api
 from moldau.streams.query.server import QueryServer
 from moldau.streams.query.shell import Running
+from moldau.streams.query.watch import WatchPages
 from moldau.streams.state.backing import Backing
 from moldau.streams.watching.shell import run_as_topics_come
 from moldau.streams.worker import settings as rows
-from moldau.streams.worker.addresses import advertised, listen_place
+from moldau.streams.worker.addresses import advertised, listen_place, metrics_place
 from moldau.streams.worker.door import topic_names
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings, app_settings
@@ -46,6 +49,8 @@ class WorkerSlot:
     reports: Reports = field(default_factory=Reports)
     running: Running | None = None
     """The app's handle on this worker, for queries of its stores."""
+    traces: TraceSettings | None = None
+    """Where spans of records go, if traces are on."""
 
 
 async def run_plan(
@@ -58,9 +63,10 @@ async def run_plan(
         directory = StateDirectory.open(root, plan.app, place.index, runtime)
         left.callback(directory.close)
         left.callback(place.reports.ended)
+        pages = WatchPages()
         server: QueryServer | None = None
+        protection, peers = _protection(settings, runtime)
         if (listen := listen_place(settings, place.index)) is not None:
-            protection, peers = _protection(settings, runtime)
             server = QueryServer(runtime, protection, peers)
             left.push_async_callback(server.aclose)
             bound = listen._replace(port=await server.listen(*listen))
@@ -69,13 +75,38 @@ async def run_plan(
                 f"{protection.scheme}://{settings.server}",
                 is_open=bound.is_open and protection.is_open,
             )
-        run = partial(_run_worker, settings, runtime, directory, place, server)
+        if (listen := metrics_place(settings, place.index)) is not None:
+            metrics = QueryServer(runtime, protection, option="--metrics")
+            left.push_async_callback(metrics.aclose)
+            bound = listen._replace(port=await metrics.listen(*listen))
+            metrics.serve(pages)
+            place.reports.measured(
+                f"{protection.scheme}://{bound}", is_open=bound.is_open and protection.is_open
+            )
+        if place.traces is not None:
+            push = TracePush(runtime, place.traces, _resource(plan.app, directory.member))
+            push.start()
+            left.push_async_callback(push.aclose)
+            settings = replace(settings, tracer=push.tracer)
+        run = partial(_run_worker, settings, runtime, directory, place, (server, pages))
         if not patterns_of(plan):
             await run(plan)
             return
         names = await left.enter_async_context(topic_names(settings, runtime))
         refresh_s = settings.own[rows.pattern_refresh_ms] / 1000
         await run_as_topics_come(plan, names, run, refresh_s, place.reports)
+
+
+def _resource(app: str, member: str) -> dict[str, str]:
+    """Return what spans say of this worker; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win."""
+    return {"service.name": app, "service.instance.id": member}
+
+
+def traces_of(settings: AppSettings, environment: Mapping[str, str]) -> TraceSettings | None:
+    """Return where spans go, as the settings or the variables of OpenTelemetry say. Raise
+    ConfigError."""
+    endpoint, ratio = settings.own[rows.traces_endpoint], settings.own[rows.traces_ratio]
+    return trace_settings(endpoint or None, ratio, environment, rows.traces_endpoint.name)
 
 
 def _protection(
@@ -93,18 +124,19 @@ async def _run_worker(
     runtime: Runtime,
     directory: StateDirectory,
     place: WorkerSlot,
-    server: QueryServer | None,
+    served: tuple[QueryServer | None, WatchPages],
     plan: Plan,
 ) -> None:
+    server, pages = served
     made = partial(make_task, task_settings(plan, settings))
     worker = Worker(plan, made, settings, directory, runtime, place.reports)
     with ExitStack() as left:
         if place.running is not None:
             place.running.attach(worker.queries)
             left.callback(place.running.detach)
+        pages.watch(worker.metrics.answer, lambda: worker.readiness.waits_for)
         if server is not None:
-            queries, answer = worker.queries, worker.metrics.answer
-            server.serve(Api(queries, settings.server, server.forward, answer))
+            server.serve(Api(worker.queries, settings.server, server.forward, pages))
         await worker.run()
 
 
@@ -112,9 +144,10 @@ def run_process(plan: Plan, given: Mapping[str, object], running: Running | None
     """Run the plan on an event loop of its own until a signal arrives. `given` has settings by
     Kafka's names, `bootstrap.servers` at least."""
     settings = checked(given)
+    place = WorkerSlot(running=running, traces=traces_of(settings, process_environment()))
 
     async def main(runtime: Runtime) -> None:
-        await until_stopped(run_plan(plan, settings, runtime, WorkerSlot(running=running)))
+        await until_stopped(run_plan(plan, settings, runtime, place))
 
     from moldau.runtime.real import run
 
@@ -124,11 +157,12 @@ def run_process(plan: Plan, given: Mapping[str, object], running: Running | None
 async def run_here(plan: Plan, given: Mapping[str, object], running: Running | None = None) -> None:
     """Run the plan on this event loop until cancelled."""
     settings = checked(given)
+    place = WorkerSlot(running=running, traces=traces_of(settings, process_environment()))
 
     from moldau.runtime.real import RealRuntime
 
     async with RealRuntime(plan.app) as runtime:
-        await run_plan(plan, settings, runtime, WorkerSlot(running=running))
+        await run_plan(plan, settings, runtime, place)
 
 
 async def until_stopped(work: Coroutine[Any, Any, None]) -> None:
@@ -151,6 +185,7 @@ def task_settings(plan: Plan, settings: AppSettings) -> TaskSettings:
     return TaskSettings(
         cache_bytes=settings.own[rows.cache_max_bytes] // max(1, stores),
         max_task_idle_ms=settings.own[rows.max_task_idle_ms],
+        tracer=settings.tracer,
     )
 
 

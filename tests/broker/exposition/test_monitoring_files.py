@@ -4,52 +4,29 @@ from __future__ import annotations
 
 import asyncio
 import json
-import re
 import shutil
 import subprocess
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from moldau.testing import EmbeddedBroker
 from tests.broker.exposition.scraped import application_of, scrape
 from tests.broker.exposition.test_scrape import used
 from tests.broker.main.processes import broker_process
+from tests.metrics.monitoring import FOLDER, panels, queries, series_in, series_of
 from tests.peers.eventually import eventually
 
-FOLDER = Path(__file__).parents[3] / "docker" / "monitoring"
-NAME = re.compile(r"\b(?:kafka|moldau|process)_[a-z0-9_]+\b(?=[\s{\[)]|$)")
-
-
-def board() -> dict[str, Any]:
-    found: dict[str, Any] = json.loads((FOLDER / "grafana.json").read_text(encoding="utf-8"))
-    return found
-
-
-def queries() -> Iterator[str]:
-    """Every expression of the files, with the variables of the board as Grafana fills them in."""
-    for panel in board()["panels"]:
-        for target in panel["targets"]:
-            yield target["expr"].replace("$topic", ".*")
-    rules = yaml.safe_load((FOLDER / "alerts.yml").read_text(encoding="utf-8"))
-    for group in rules["groups"]:
-        for rule in group["rules"]:
-            yield rule["expr"]
-
-
-def named(query: str) -> set[str]:
-    """The series that a query reads."""
-    return set(NAME.findall(query))
+ALERTS = ("alerts", "alerts-streams", "alerts-connect", "alerts-registry")
+BOARDS = ("grafana", "grafana-streams", "grafana-connect", "grafana-registry")
 
 
 def test_a_query_names_its_series() -> None:
     query = 'sum by (topic) (rate(kafka_log_log_size{topic=~".*"}[1m])) / process_open_fds'
-    assert named(query) == {"kafka_log_log_size", "process_open_fds"}
+    assert series_in(query) == {"kafka_log_log_size", "process_open_fds"}
 
 
 @pytest.mark.real
@@ -58,15 +35,16 @@ def test_every_series_of_boards_and_alerts_is_in_a_scrape() -> None:
         async with EmbeddedBroker() as broker:
             await used(broker)
             page = await scrape(application_of(broker))
-        asked = {name for query in queries() for name in named(query)}
+        asked = series_of("grafana", "alerts")
         assert len(asked) > 20
         assert asked <= page.values.keys()
 
     asyncio.run(run())
 
 
-def test_panels_have_places_of_their_own() -> None:
-    places = [(each["gridPos"]["x"], each["gridPos"]["y"]) for each in board()["panels"]]
+@pytest.mark.parametrize("board", BOARDS)
+def test_panels_have_places_of_their_own(board: str) -> None:
+    places = [(each["gridPos"]["x"], each["gridPos"]["y"]) for each in panels(board)]
 
     assert len(set(places)) == len(places)
 
@@ -77,7 +55,8 @@ def test_prometheus_accepts_the_files_and_scrapes_a_broker(tmp_path: Path) -> No
     prometheus, promtool = shutil.which("prometheus"), shutil.which("promtool")
     if prometheus is None or promtool is None:
         pytest.skip("prometheus is not installed (Debian: apt install prometheus)")
-    check(promtool, "check", "rules", FOLDER / "alerts.yml")
+    for alerts in ALERTS:
+        check(promtool, "check", "rules", FOLDER / f"{alerts}.yml")
     check(promtool, "check", "config", FOLDER / "prometheus.yml")
     with broker_process(tmp_path, "--metrics", "127.0.0.1:0") as broker:
         target = broker.text.split("metrics at http://")[1].split("/metrics")[0]
@@ -97,7 +76,8 @@ def test_prometheus_accepts_the_files_and_scrapes_a_broker(tmp_path: Path) -> No
         )  # fmt: skip
         try:
             assert until_asked(port, "kafka_brokers") == "1"
-            for query in queries():
+            asked = [each for files in zip(BOARDS, ALERTS, strict=True) for each in queries(*files)]
+            for query in asked:
                 assert ask(port, query)["status"] == "success", query
         finally:
             running.terminate()

@@ -13,10 +13,12 @@ from typing import Any
 
 import pytest
 
+from moldau.connect.rest.exposition import documented
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
 from tests.connect.third_party import install
 from tests.connect.worker.test_end_to_end import Scene, content, lines, numbers
+from tests.metrics.monitoring import series_of
 
 pytestmark = pytest.mark.real
 
@@ -346,25 +348,33 @@ def test_levels_of_loggers_are_read_and_set(worker: Worker) -> None:
     refused(worker.ask("GET", "/admin/loggers/nobody"), 404, "nobody")
 
 
-def test_the_api_describes_itself_and_is_measured(worker: Worker, name: str) -> None:
+def test_the_api_describes_itself_and_is_measured(
+    worker: Worker, name: str, tmp_path: Path
+) -> None:
     worker.create(name, numbers(name, 4))
+    worker.create(f"{name}-to", lines(name, tmp_path / "out"))
     _, document = worker.ask("GET", "/openapi.json")
     assert "/connectors/{name}/offsets" in document["paths"]
 
     def metrics() -> str:
         return worker.client.get("/metrics").text
 
-    line = f'source_record_write_total{{connector="{name}",task="0"}} 4'
-    wait_until(lambda: line in metrics(), "all records are counted")
+    written = f'source_record_write_total{{connector="{name}",task="0"}} 4'
+    put = f'sink_record_send_total{{connector="{name}-to",task="0"}} 4'
+    wait_until(lambda: written in metrics() and put in metrics(), "all records are counted")
     page = metrics().splitlines()
     series = {each.split("{")[0].split(" ")[0] for each in page if not each.startswith("#")}
     helped = {each.split()[2]: each.split(maxsplit=3)[3] for each in page if "# HELP" in each}
+    kinds = {each.split()[2]: each.split()[3] for each in page if "# TYPE" in each}
     assert series == helped.keys()
     assert not [name for name, text in helped.items() if text == name]
-    assert {"kafka_connect_worker_task_count", "kafka_connect_connector_status"} <= series
-    assert "kafka_connect_source_task_poll_batch_avg_time_ms" in series
     assert not [each for each in series if "_connect_connect_" in each or "kafka_kafka" in each]
     assert not [each for each in series if "connect_connect_" in each or "_metrics_" in each]
+    declared = {name: (kind, text) for name, kind, _, text in documented()}
+    assert {name: (kinds[name], text) for name, text in helped.items()} == declared
+    asked = series_of("grafana-connect", "alerts-connect")
+    assert len(asked) > 12
+    assert asked <= series
 
 
 def test_the_status_table_is_what_people_see(worker: Worker, name: str, tmp_path: Path) -> None:

@@ -22,6 +22,7 @@ from moldau.streams.query.questions import (
     Question,
     StoreUnavailable,
 )
+from moldau.streams.query.watch import WatchPages
 from moldau.streams.testing.driver import Driver
 from moldau.streams.worker.queries import KnownStore
 from moldau.streams.worker.tasks import TaskState
@@ -82,8 +83,11 @@ class Two:
             "two:2": Worker("b", "two:2", {"a": "one:1"}),
         }
         self.asked: list[str] = []
+        self.missing: str | None = "task 0_1 is restoring"
+        self.pages = WatchPages()
+        self.pages.watch(self.metrics, lambda: self.missing)
         self.apis = {
-            server: Api(worker, server, self.forward, self.metrics)
+            server: Api(worker, server, self.forward, self.pages)
             for server, worker in self.workers.items()
         }
         for worker in self.workers.values():
@@ -106,6 +110,28 @@ def request(target: str, *, is_forwarded: bool = False) -> Request:
     path, _, query = target.partition("?")
     options = dict(each.partition("=")[::2] for each in query.split("&") if each)
     return Request("GET", target, tuple(path.strip("/").split("/")), options, is_forwarded)
+
+
+def test_a_supervisor_learns_whether_the_worker_is_ready() -> None:
+    two = Two()
+
+    def asked(target: str) -> tuple[int, str]:
+        answer = asyncio.run(two.apis["one:1"].answer(request(target)))
+        return answer.status, answer.body.decode()
+
+    assert asked("/healthz") == (200, "alive\n")
+    assert asked("/readyz") == (503, "task 0_1 is restoring\n")
+    two.missing = None
+    assert asked("/readyz") == (200, "ready\n")
+    assert asked("/metrics") == (200, "up 1\n")
+
+
+def test_before_the_worker_is_made_only_the_process_is_well() -> None:
+    def asked(target: str) -> int:
+        return asyncio.run(WatchPages().answer(request(target))).status
+
+    paths = ("/healthz", "/readyz", "/metrics", "/stores")
+    assert [asked(path) for path in paths] == [200, 503, 503, 404]
 
 
 def test_a_key_is_found_at_either_worker() -> None:

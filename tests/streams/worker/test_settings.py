@@ -6,11 +6,14 @@ import pytest
 
 from moldau.config import BadSettings
 from moldau.streams.worker.settings import app_settings, commit_interval_ms
+from tests.streams.worker import metrics_page
 from tests.streams.worker.page import PAGE, render
 
 
 def test_the_page_is_that_of_the_rows() -> None:
     assert PAGE.read_text() == render(), "python -m tests.streams.worker.page"
+    again = "python -m tests.streams.worker.metrics_page"
+    assert metrics_page.PAGE.read_text() == metrics_page.render(), again
 
 
 def test_each_client_gets_what_it_knows_and_its_own_wins() -> None:

@@ -64,6 +64,18 @@ def _add_shared(parser: ArgumentParser) -> None:
         "-b", "--bootstrap", metavar="HOST:PORT", help="brokers; else bootstrap.servers"
     )
     add_worker_settings(parser)
+    parser.add_argument(
+        "--traces",
+        metavar="URL",
+        help="push spans of records to that OTLP receiver, as http://localhost:4318; default: "
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    )
+    parser.add_argument(
+        "--trace-ratio",
+        metavar="R",
+        help="the part of new traces that is recorded, from 0 to 1; default: OTEL_TRACES_SAMPLER, "
+        "or 1",
+    )
     parser.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
     add_log_format(parser)
     parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
@@ -166,6 +178,7 @@ def settings_given(arguments: Namespace, context: Context, files: Files) -> dict
     from moldau.cli.commands.cluster_connection import profile_settings
     from moldau.config.properties import parse_properties
     from moldau.connect.rest.protection import JAAS_FILE, jaas_file_of
+    from moldau.connect.task.spans import ENDPOINT, RATIO
 
     found = profile_settings(context, arguments.bootstrap, arguments.config)
     if arguments.config is not None:
@@ -182,6 +195,9 @@ def settings_given(arguments: Namespace, context: Context, files: Files) -> dict
     jaas_file = jaas_file_of(context.environment)
     if jaas_file is not None:
         found.setdefault(JAAS_FILE, jaas_file)
+    for name, option in ((ENDPOINT, "traces"), (RATIO, "trace_ratio")):
+        if getattr(arguments, option, None) is not None:
+            found[name] = getattr(arguments, option)
     for each in arguments.set:
         name, equals, value = each.partition("=")
         if not equals or not name.strip():

@@ -6,7 +6,7 @@ Group and name are joined as Strimzi's rules do, so that boards find them:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from moldau.connect.herder.operations import Operations, type_of
@@ -58,13 +58,45 @@ def render(operations: Operations) -> str:
     lines: list[str] = []
     meanings = {name.replace("-", "_"): text for name, text in DOCS.items()}
     for name in dict.fromkeys(sample[0] for sample in samples):
-        kind = "counter" if name.endswith("_total") else "gauge"
         lines.append(f"# HELP {name} {_meaning(name, meanings)}")
-        lines.append(f"# TYPE {name} {kind}")
+        lines.append(f"# TYPE {name} {_kind(name)}")
         lines += [
             f"{name}{_labels(labels)} {value:g}" for each, labels, value in samples if each == name
         ]
     return "\n".join(lines) + "\n"
+
+
+_OF_WORKER: Final = {
+    "connector-count": "connect-worker-metrics",
+    "task-count": "connect-worker-metrics",
+    "epoch": "connect-worker-rebalance-metrics",
+}
+_CONNECTOR: Final[tuple[str, ...]] = ("connector", "connector_class", "connector_type", "status")
+_TASK: Final[tuple[str, ...]] = ("connector", "task")
+
+
+def documented() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
+    """Yield the name, kind, labels and meaning of each series of a worker."""
+    for name, text in DOCS.items():
+        if name == "status":
+            yield metric_name("connector-metrics", name), "gauge", _CONNECTOR, text
+        group, labels = _declared(name)
+        full = metric_name(group, name)
+        yield full, _kind(full), labels, text
+
+
+def _declared(name: str) -> tuple[str, tuple[str, ...]]:
+    """Return the group and the labels of a metric of the worker or of its tasks."""
+    if name in _OF_WORKER:
+        return _OF_WORKER[name], ()
+    if name in ("status", "restart-total"):
+        return "connector-task-metrics", (*_TASK, "status") if name == "status" else _TASK
+    return _group(name), _TASK
+
+
+def _kind(name: str) -> str:
+    is_error = "_task_error_" in name and not name.endswith("_timestamp")
+    return "counter" if is_error or name.endswith("_total") else "gauge"
 
 
 def metric_name(group: str, name: str) -> str:

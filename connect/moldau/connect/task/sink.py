@@ -44,6 +44,7 @@ from moldau.connect.task.pending import Pending
 from moldau.connect.task.progress import Progress
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import ErrorSettings, whole
+from moldau.connect.task.spans import SinkSpans, TaskTracing, traces_of
 from moldau.connect.task.subscription import subscription_of
 from moldau.connect.task.tolerance import Failure, Reporter, Skipped, Stage, as_task_failure
 from moldau.connect.task.topic_creation import ensure_dead_letter_topic
@@ -145,6 +146,7 @@ class SinkRunner(TaskRunner):
         self._opened: list[tuple[str, Callable[[], None]]] = []
         self._dead_letters: DeadLetters | None = None
         self._topics: set[str] = set()
+        self._spans: SinkSpans | None = None
         self._parts = make_parts(self, reporters=[])
         self.secrets |= self._parts.secrets
         worker = self._parts.worker
@@ -209,6 +211,10 @@ class SinkRunner(TaskRunner):
             "enable.auto.commit": "false",
         }
         self._membership = membership
+        if (traces := traces_of(self._parts.worker)) is not None:
+            tracing = TaskTracing(traces, self.spec)
+            self._opened.append(("traces", tracing.close))
+            self._spans = SinkSpans(tracing.tracer, membership.group_id, self.spec.connector)
         is_plain = self._parts.chain.is_plain and _SEES_RECORDS.isdisjoint(given)
         self._takes_values = is_plain and isinstance(self._task, ValueSinkTask)
         self._column_tries = 0
@@ -315,6 +321,8 @@ class SinkRunner(TaskRunner):
         if part.topic not in self._topics:
             self._topics.add(part.topic)
             self.link.tell("topics", topics=[part.topic])
+        if self._spans is not None:
+            self._spans.begin(part)
         expected = self._progress.on_begin(where, offset)
         if expected is not None:
             self._on_log_began_anew(where, offset, expected)
@@ -372,8 +380,12 @@ class SinkRunner(TaskRunner):
             self._hold(error)
             return
         except Exception as error:
+            if self._spans is not None:
+                self._spans.end(error)
             failure = Failure(Stage.TASK_PUT, self._parts.connector_name, error, None)
             raise as_task_failure(failure) from error
+        if self._spans is not None:
+            self._spans.end()
         if count:
             self._counts["put_batches"] += 1
             self._put_times.note(began_ms, self.now_ms())

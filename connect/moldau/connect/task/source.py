@@ -27,6 +27,7 @@ from moldau.connect.task.parts import Parts, make_parts
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import whole
 from moldau.connect.task.source_batches import SourceBatches
+from moldau.connect.task.spans import SourceSpans, TaskTracing, end_all, traces_of
 from moldau.connect.task.submitted import Offsets, Submitted, SubmittedRecords, merged
 from moldau.connect.task.tolerance import Failure, Skipped, Stage
 from moldau.connect.task.topic_creation import TopicCreation
@@ -35,6 +36,8 @@ from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.client import Sent
+    from moldau.records import HeadersGiven
+    from moldau.tracing import Span
 
 IDLE_S: Final = 0.1
 RETRY_MS: Final = 1_000
@@ -81,6 +84,7 @@ class SourceRunner(TaskRunner):
     _task: SourceTask
     _producer: Producer
     _transactions: TaskTransactions | None = None
+    _tracing: TaskTracing | None = None
 
     def open(self) -> None:
         self._is_started = False
@@ -92,6 +96,7 @@ class SourceRunner(TaskRunner):
         self._poll_times = BatchTimes("poll-batch")
         self._counts = {"polled": 0, "written": 0, "commits": 0, "commit_failures": 0}
         self._opened: list[tuple[str, Any]] = []
+        self._spans: SourceSpans | None = None
         self._parts = make_parts(self, reporters=[])
         self.secrets |= self._parts.secrets
         config, worker = self._parts.config, self._parts.worker
@@ -109,7 +114,11 @@ class SourceRunner(TaskRunner):
         self._task = task
         context = None if self._transactions is None else self._transactions.context
         self._batches = SourceBatches(
-            self._parts, task, self._producer, sets_boundaries=context is not None
+            self._parts,
+            task,
+            self._producer,
+            sets_boundaries=context is not None,
+            spans=self._spans,
         )
         stored = AskedOffsets(self._ask_offsets)
         self._task.initialize(_Context(config, stored, self.tell_cause, context))
@@ -131,6 +140,10 @@ class SourceRunner(TaskRunner):
                 self.spec, self.link, boundaries, worker["offset.storage.topic"]
             )
             settings = self._transactions.settings(settings)
+        if (traces := traces_of(worker)) is not None:
+            tracing = TaskTracing(traces, self.spec)
+            self._tracing = tracing
+            self._spans = SourceSpans(tracing.tracer, self.spec.connector)
         self._producer = Producer(settings)
         self._opened.append(("producer", self._producer))
         if self._transactions is None:
@@ -242,16 +255,22 @@ class SourceRunner(TaskRunner):
         more: dict[str, Any] = {"partition": made.kafka_partition}
         if made.timestamp is not None:
             more["timestamp_ms"] = made.timestamp
+        sent: HeadersGiven = headers
+        spans: Sequence[Span] = ()
+        if self._spans is not None:
+            sent, spans = self._spans.begin(made.topic, headers)
         try:
             self._producer.send(
                 made.topic,
                 value,
                 key=key,
-                headers=headers,
-                on_delivery=partial(self._on_delivery, record, entry),
+                headers=sent,
+                on_delivery=partial(self._on_delivery, record, entry, spans),
                 **more,
             )
         except KafkaError as error:
+            if self._spans is not None:
+                end_all(self._spans.tracer, spans, error)
             self._refused(error, record, entry)
         else:
             if self._transactions is not None:
@@ -265,9 +284,16 @@ class SourceRunner(TaskRunner):
             self._delivered.append((record, None))  # told with the commit
 
     def _on_delivery(
-        self, record: SourceRecord, entry: Submitted, sent: Sent | None, error: KafkaError | None
+        self,
+        record: SourceRecord,
+        entry: Submitted,
+        spans: Sequence[Span],
+        sent: Sent | None,
+        error: KafkaError | None,
     ) -> None:
         """Note the result of a delivery. Called on the client's thread, so it does nothing else."""
+        if self._spans is not None:
+            end_all(self._spans.tracer, spans, error)
         if error is None:
             entry.acknowledge()
             self._delivered.append((record, sent))
@@ -366,6 +392,8 @@ class SourceRunner(TaskRunner):
             self.guarded("stop", self._task.stop)
         for what, client in reversed(self._opened):
             self.guarded(f"close {what}", client.close if is_clean else partial(_abort, client))
+        if self._tracing is not None:
+            self.guarded("close traces", self._tracing.close)
         if hasattr(self, "_creation"):
             self.guarded("close admin", self._creation.close)
         if hasattr(self, "_parts"):

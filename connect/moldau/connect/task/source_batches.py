@@ -20,12 +20,14 @@ from moldau.client.sync import Producer
 from moldau.connect.api import SourceBatch, SourceRecord, SourceTask, SourceValues
 from moldau.connect.errors import ConnectError
 from moldau.connect.task.parts import Parts
+from moldau.connect.task.spans import SourceSpans, end_all
 from moldau.connect.task.submitted import Submitted
 from moldau.connect.task.tolerance import Stage
 from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:
     from moldau.client.sync import Deliveries
+    from moldau.tracing import Span
 
 # For fewer records the call to the producer's thread costs more than a batch saves.
 _RECORDS_MIN: Final = 10
@@ -52,14 +54,22 @@ class _Sent:
     count: int
     entry: Submitted
     deliveries: Deliveries
+    spans: Sequence[Span] = ()
 
 
 class SourceBatches:
     """The batches of one task."""
 
     def __init__(
-        self, parts: Parts, task: SourceTask, producer: Producer, *, sets_boundaries: bool = False
+        self,
+        parts: Parts,
+        task: SourceTask,
+        producer: Producer,
+        *,
+        sets_boundaries: bool = False,
+        spans: SourceSpans | None = None,
     ) -> None:
+        self._spans = spans
         self._chain = parts.chain
         self._producer = producer
         self._is_possible = (
@@ -111,18 +121,23 @@ class SourceBatches:
 
     def send(self, converted: Converted, submit: Callable[[], Submitted]) -> None:
         """Pass a batch to the producer. Raise ConnectError if the producer rejects it."""
-        entry, topic = submit(), converted.topic
+        entry, topic, headers = submit(), converted.topic, None
+        spans: Sequence[Span] = ()
+        if self._spans is not None:
+            headers, spans = self._spans.begin_many(topic, len(converted.values))
         try:
             deliveries = self._producer.send_many(
                 topic,
                 converted.values,
                 keys=converted.keys,
+                headers=headers,
                 timestamps_ms=converted.timestamps,
                 partition=converted.partitions,
             )
         except KafkaError as error:
+            self._end(spans, error)
             raise _refused(topic, error) from error
-        self._sent.append(_Sent(topic, len(converted.values), entry, deliveries))
+        self._sent.append(_Sent(topic, len(converted.values), entry, deliveries, spans))
 
     def settle(self) -> int:
         """Count the newly acknowledged records. Their offsets may be stored now."""
@@ -132,10 +147,16 @@ class SourceBatches:
             try:
                 sent.deliveries.result(0)
             except KafkaError as error:
+                self._end(sent.spans, error)
                 raise _refused(sent.topic, error) from error
+            self._end(sent.spans)
             sent.entry.acknowledge()
             arrived += sent.count
         return arrived
+
+    def _end(self, spans: Sequence[Span], error: KafkaError | None = None) -> None:
+        if self._spans is not None:
+            end_all(self._spans.tracer, spans, error)
 
     @property
     def waiting(self) -> int:

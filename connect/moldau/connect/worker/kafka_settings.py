@@ -11,26 +11,11 @@ from typing import Final
 from moldau.connect.config.model import Problem
 from moldau.connect.storage.configs import DEFAULT_ALGORITHM
 from moldau.connect.task.settings import SHARED_BY_CLIENTS, Config, listed
+from moldau.connect.worker.kafka_settings_table import ROWS
 from moldau.errors import ConfigError
 from moldau.link.security_settings import SECURITY_ROWS, WITHOUT_EFFECT
 
-BUILT: Final = frozenset(
-    {
-        *SHARED_BY_CLIENTS,
-        "access.control.allow.methods",
-        "access.control.allow.origin",
-        "admin.listeners",
-        "config.providers",
-        "inter.worker.key.ttl.ms",
-        "java.security.auth.login.config",
-        "listeners",
-        "moldau.rest.http.config",
-        "rest.advertised.host.name",
-        "rest.advertised.port",
-        "rest.extension.classes",
-        "scheduled.rebalance.max.delay.ms",
-    }
-)
+BUILT: Final = frozenset({*SHARED_BY_CLIENTS, *(row.name for row in ROWS if row.default is None)})
 """Settings without a default of ours that a worker or its clients read."""
 
 _BY_PIP: Final = "connectors are Python packages, installed with pip beside the worker"

@@ -7,7 +7,7 @@ one.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -16,6 +16,7 @@ from moldau.connect.config.model import Problem
 from moldau.connect.config.warnings import unknown_keys
 from moldau.connect.storage.shell import TopicSpec
 from moldau.connect.task.settings import Config, truth, whole
+from moldau.connect.task.spans import traces_of
 from moldau.connect.worker.kafka_settings import (
     BUILT,
     IGNORED,
@@ -25,45 +26,13 @@ from moldau.connect.worker.kafka_settings import (
     check_promises,
     ignored_settings,
 )
+from moldau.connect.worker.kafka_settings_table import EVERY_WORKER, OF_A_GROUP
 from moldau.connect.worker.placement import ISOLATIONS
 from moldau.connect.worker.restarts import RestartPolicy
 from moldau.errors import ConfigError
 
-DEFAULTS: Final[Mapping[str, str]] = {
-    "bootstrap.servers": "localhost:9092",
-    "key.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "value.converter": "org.apache.kafka.connect.json.JsonConverter",
-    "header.converter": "org.apache.kafka.connect.storage.SimpleHeaderConverter",
-    "task.isolation": "shared",
-    "task.hosts.max": "-1",
-    "task.shutdown.graceful.timeout.ms": "5000",
-    "offset.flush.interval.ms": "60000",
-    "offset.flush.timeout.ms": "5000",
-    "exactly.once.source.support": "disabled",
-    "connector.client.config.override.policy": "All",
-    "topic.tracking.enable": "true",
-    "topic.tracking.allow.reset": "true",
-    "topic.creation.enable": "true",
-    "transforms.python.modules": "",
-    "errors.restart.max": "-1",
-    "errors.restart.backoff.ms": "1000",
-    "errors.restart.backoff.max.ms": "300000",
-}
-DISTRIBUTED: Final[Mapping[str, str]] = {
-    "group.id": "connect-cluster",
-    "config.storage.topic": "connect-configs",
-    "offset.storage.topic": "connect-offsets",
-    "status.storage.topic": "connect-status",
-    "config.storage.replication.factor": "-1",
-    "offset.storage.replication.factor": "-1",
-    "status.storage.replication.factor": "-1",
-    "offset.storage.partitions": "25",
-    "status.storage.partitions": "5",
-    "session.timeout.ms": "10000",
-    "heartbeat.interval.ms": "3000",
-    "rebalance.timeout.ms": "60000",
-    "connect.protocol": "sessioned",
-}
+DEFAULTS: Final = {row.name: row.default for row in EVERY_WORKER if row.default is not None}
+DISTRIBUTED: Final = {row.name: row.default for row in OF_A_GROUP if row.default is not None}
 _OF_PARTS: Final = (
     "producer.",
     "consumer.",
@@ -97,6 +66,7 @@ def complete(given: Config, *, is_distributed: bool) -> dict[str, str]:
         )
     check_promises(found)
     support_of(found)
+    traces_of(found)
     for name in (each for each in found if each in DEFAULTS or each in DISTRIBUTED):
         if name.endswith(".ms") and whole(found, name, 0) < 0:
             raise ConfigError("must be 0 or more", setting=name, value=found[name])

@@ -13,6 +13,7 @@ from moldau.cli.commands.cluster_connection import client_settings
 from moldau.streams.commands.given_app import App, load_app
 
 if TYPE_CHECKING:
+    from moldau.link.otlp_traces import TraceSettings
     from moldau.runtime import Runtime
     from moldau.streams.worker.settings import AppSettings
 
@@ -25,8 +26,8 @@ def run_app(arguments: Namespace, context: Context) -> int:
     """Run the app until a signal, and return the exit code."""
     from moldau.runtime.places import absolute_path
     from moldau.runtime.process import raise_open_files, tune_process
-    from moldau.streams.running import checked
-    from moldau.streams.worker.addresses import listen_place
+    from moldau.streams.running import checked, traces_of
+    from moldau.streams.worker.addresses import listen_place, metrics_place
     from moldau.streams.worker.settings import EXACTLY_ONCE
 
     app = load_app(arguments.app, absolute_path("."))
@@ -41,24 +42,36 @@ def run_app(arguments: Namespace, context: Context) -> int:
     given: dict[str, object] = dict(client_settings(arguments, context, {_START: _WAIT_MS}))
     given.pop("client.id", None)
     given.setdefault("processing.guarantee", getattr(app, "guarantee", EXACTLY_ONCE))
-    if arguments.state is not None:
-        given["state.dir"] = arguments.state
-    if arguments.listen is not None:
-        given["queries.listen"] = arguments.listen
-    if arguments.http_config is not None:
-        given["queries.http.config"] = arguments.http_config
+    for name, value in (
+        ("state.dir", arguments.state),
+        ("queries.listen", arguments.listen),
+        ("queries.http.config", arguments.http_config),
+        ("moldau.metrics.listener", arguments.metrics),
+        ("moldau.traces.otlp.endpoint", arguments.traces),
+        ("moldau.traces.ratio", arguments.trace_ratio),
+    ):
+        if value is not None:
+            given[name] = value
     if arguments.accept_changes:
         given["accept.topology.changes"] = "true"
     settings = checked(given)
     listen_place(settings, 0)
+    metrics_place(settings, 0)
+    traces = traces_of(settings, context.environment)
     raise_open_files()
     if arguments.workers > 1 and arguments.worker is None:
         return _supervise(arguments, context)
     tune_process()
-    return _work(arguments, context, app, settings)
+    return _work(arguments, context, app, settings, traces)
 
 
-def _work(arguments: Namespace, context: Context, app: App, settings: AppSettings) -> int:
+def _work(
+    arguments: Namespace,
+    context: Context,
+    app: App,
+    settings: AppSettings,
+    traces: TraceSettings | None,
+) -> int:
     from moldau.runtime.real import run
     from moldau.streams.commands.restore_bar import RestoreBar
     from moldau.streams.running import WorkerSlot, run_plan, until_stopped
@@ -70,7 +83,7 @@ def _work(arguments: Namespace, context: Context, app: App, settings: AppSetting
 
     async def main(runtime: Runtime) -> None:
         _log_to(runtime, arguments, reports.write_around(context.err.write))
-        place = WorkerSlot(index, reports, getattr(app, "running", None))
+        place = WorkerSlot(index, reports, getattr(app, "running", None), traces)
         work = run_plan(plan, settings, runtime, place)
         if arguments.worker is not None:
             work = unless_orphaned(work, context.source)
@@ -116,10 +129,13 @@ def _words(arguments: Namespace, context: Context) -> list[str]:
         ("--state", arguments.state),
         ("--listen", arguments.listen),
         ("--http-config", arguments.http_config),
+        ("--metrics", arguments.metrics),
+        ("--traces", arguments.traces),
+        ("--trace-ratio", arguments.trace_ratio),
         ("--log-level", arguments.log_level),
     ):
         if value is not None:
-            words += [name, value]
+            words += [name, str(value)]
     for each in arguments.client_settings:
         words += ["--set", each]
     for name, is_given in (

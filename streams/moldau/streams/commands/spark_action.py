@@ -18,7 +18,15 @@ if TYPE_CHECKING:
     from moldau.streams.commands.given_app import App
     from moldau.streams.spark.deployment import Deployment
 
-_EMBEDDED_ONLY: Final = ("state", "listen", "worker", "accept_changes")
+_EMBEDDED_ONLY: Final = (
+    "state",
+    "listen",
+    "metrics",
+    "traces",
+    "trace_ratio",
+    "worker",
+    "accept_changes",
+)
 _LOG_LEVEL: Final = "spark.log.level"
 _QUIET: Final = "OFF"
 """What fails is raised as an error of one line; Java would log it again with all its frames."""

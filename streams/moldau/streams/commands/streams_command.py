@@ -44,10 +44,28 @@ class StreamsCommand:
             help="answer queries and serve metrics over HTTP there",
         )
         run.add_argument(
+            "--metrics",
+            metavar="HOST:PORT",
+            help="serve /metrics for Prometheus, /healthz and /readyz there",
+        )
+        run.add_argument(
+            "--traces",
+            metavar="URL",
+            help="push spans of records to that OTLP receiver, as http://localhost:4318; default: "
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+        )
+        run.add_argument(
+            "--trace-ratio",
+            type=float,
+            metavar="R",
+            help="the part of new traces that is recorded, from 0 to 1; default: "
+            "OTEL_TRACES_SAMPLER, or 1",
+        )
+        run.add_argument(
             "--http-config",
             metavar="FILE",
-            help="settings that protect --listen: TLS, client certificates, passwords, bearer "
-            "tokens (docs/security.md)",
+            help="settings that protect --listen and --metrics: TLS, client certificates, "
+            "passwords, bearer tokens (docs/security.md)",
         )
         run.add_argument(
             "--workers", type=whole(1, _WORKERS_MAX), default=1, metavar="N", help="processes (1)"

@@ -26,9 +26,11 @@ from moldau.streams.engine.merging import Turn, merged
 from moldau.streams.engine.network import Network
 from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.parts import Store
+from moldau.streams.engine.spans import TaskSpans
 from moldau.streams.plan.plan import Program
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.changes import Changes
+from moldau.tracing import Tracer
 
 _EMPTY: tuple[Any, ...] = ()
 
@@ -37,10 +39,11 @@ _EMPTY: tuple[Any, ...] = ()
 class TaskSettings:
     """`max_task_idle_ms` is Kafka's setting: how long a task with several inputs waits for records
     of an empty one. 0 waits only while its log has more, -1 never waits. `cache_bytes` is the limit
-    of each store's cache."""
+    of each store's cache. With a `tracer` records of traces get spans."""
 
     cache_bytes: int = 64 * 1024 * 1024
     max_task_idle_ms: int = 0
+    tracer: Tracer | None = None
 
 
 class Input:
@@ -125,10 +128,17 @@ class Task:
         # A flush has emitted all updates, and failed ones wait for a retry: nothing else may run.
         self._is_announced = False
         self._unfinished: Unfinished | None = None
+        self._spans = self._spans_of(self._settings.tracer)
         self._calls: list[AsyncCall] = []
         self._kept_times = KeptTimes(f"{program.index}_{partition}")
         for text in metadata:
             self._adopt(text)
+
+    def _spans_of(self, tracer: Tracer | None) -> TaskSpans | None:
+        if tracer is None:
+            return None
+        name = f"{self.program.index}_{self.partition}"
+        return TaskSpans(tracer, self.program.app, name, self.partition)
 
     def add(self, topic: str, chunk: Chunk) -> None:
         self._inputs[topic].add(chunk)
@@ -162,7 +172,7 @@ class Task:
         if len(ready) > 1:
             share = max(1, limit // len(ready))
             turn = merged([each.times[0][each.done : each.done + share] for each in ready])
-            if self.network.deferred:
+            if self.network.deferred or self._spans is not None:
                 turn = turn.stretch()
             inputs = [each for each, count in zip(ready, turn.counts, strict=True) if count]
             if len(inputs) > 1:
@@ -197,6 +207,8 @@ class Task:
 
     def _run(self, chosen: Input, stop: int, now_ms: int) -> int:
         chunk, start = chosen.chunks[0], chosen.done
+        if self._spans is not None:
+            stop = self._spans.begin(chosen.topic, chunk, start, stop)
         times = iter(chunk.timestamps[start:stop])
         headers: Any = repeat(_EMPTY) if chunk.headers is None else chunk.headers[start:stop]
         failure: Exception | None = None
@@ -267,6 +279,8 @@ class Task:
 
     def _advance(self, chosen: Input, stop: int, failure: Exception | None, now_ms: int) -> int:
         """Mark records before `stop` as done, and handle the failure of the one at it, if any."""
+        if self._spans is not None:
+            self._spans.end(failure)
         done = stop - chosen.done
         chosen.advance(stop)
         return done if failure is None else done + self._settle(chosen, failure, now_ms)

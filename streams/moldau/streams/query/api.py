@@ -7,7 +7,7 @@
     GET /stores/NAME/count              about how many rows all workers have
     GET /stores/NAME/keys/KEY           the row of a key: ?as_of=
                                         its windows or sessions: ?first= last=
-    GET /metrics                        for Prometheus
+    GET /metrics, /healthz, /readyz     for Prometheus and a supervisor
 
 Any worker accepts any request. Invariant: a request is forwarded at most once.
 """
@@ -37,6 +37,7 @@ from moldau.streams.query.questions import (
     Row,
     StoreUnavailable,
 )
+from moldau.streams.query.watch import WatchPages
 from moldau.streams.serdes.types import BYTES, INTERNAL_ANY, LENIENT_TEXT, TEXT
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.spec import StoreKind, StoreSpec
@@ -86,12 +87,12 @@ class Api:
         stores: Stores,
         server: str,
         forward: Forward,
-        metrics: Callable[[], Awaitable[Answer]],
+        watch: WatchPages,
     ) -> None:
         self._stores = stores
         self._server = server
         self._forward = forward
-        self._metrics = metrics
+        self._watch = watch
 
     async def answer(self, request: Request) -> Answer:
         """Answer a request. Bad requests and unavailable stores give an error answer."""
@@ -112,8 +113,8 @@ class Api:
         match request.path:
             case ():
                 return json_answer(self._overview())
-            case ("metrics",):
-                return await self._metrics()
+            case ("metrics" | "healthz" | "readyz",):
+                return await self._watch.answer(request)
             case ("stores",):
                 return json_answer({"stores": [self._described(each) for each in self._names()]})
             case ("stores", name):

@@ -10,16 +10,16 @@ from __future__ import annotations
 import asyncio
 import ssl
 from collections.abc import Callable
-from typing import Final
+from typing import Final, Protocol
 
 from moldau.errors import MoldauError
 from moldau.link.http_protection import NEEDS_LOGIN, HttpProtection
 from moldau.runtime import Runtime
 from moldau.runtime.interface import Listener
 from moldau.runtime.tls import following
-from moldau.streams.query.api import Api
 from moldau.streams.query.http import Answer, ClientTalk, NotHttp, Request, ServerTalk, refusal
 from moldau.streams.query.questions import StoreUnavailable
+from moldau.streams.query.watch import PROBES
 
 _IDLE_S: Final = 60.0
 _FORWARD_S: Final = 10.0
@@ -27,7 +27,13 @@ _READ_BYTES: Final = 64 * 1024
 
 
 class CannotListen(MoldauError):
-    """The query API cannot listen on its address."""
+    """A server of the worker cannot listen on its address."""
+
+
+class Answers(Protocol):
+    """What answers requests: the API of the stores, or the pages for metrics and health."""
+
+    async def answer(self, request: Request) -> Answer: ...
 
 
 class QueryServer:
@@ -38,13 +44,16 @@ class QueryServer:
         runtime: Runtime,
         protection: HttpProtection | None = None,
         peers: Callable[[], ssl.SSLContext] | None = None,
+        option: str = "--listen",
     ) -> None:
-        """`peers` returns the TLS context of requests to other workers."""
+        """`peers` returns the TLS context of requests to other workers. `option` is what chooses
+        the address."""
+        self._option = option
         self._runtime = runtime
         self._protection = protection or HttpProtection()
         self._peers = peers
         self._listener: Listener | None = None
-        self._api: Api | None = None
+        self._api: Answers | None = None
         self._writers: set[asyncio.StreamWriter] = set()
 
     async def listen(self, host: str, port: int) -> int:
@@ -55,14 +64,14 @@ class QueryServer:
             listener = await self._runtime.network.serve_streams(self._talk, host, port, tls=tls)
         except OSError as error:
             raise CannotListen(
-                "queries cannot listen: choose another --listen, or end what listens there",
+                f"cannot listen: choose another {self._option}, or end what listens there",
                 address=f"{host}:{port}",
                 error=str(error.strerror or error),
             ) from None
         self._listener = listener
         return listener.port
 
-    def serve(self, api: Api) -> None:
+    def serve(self, api: Answers) -> None:
         """Answer requests by `api` from now on."""
         self._api = api
 
@@ -93,7 +102,8 @@ class QueryServer:
 
     async def _answer(self, request: Request) -> Answer:
         by = self._protection
-        if by.asks_login and not by.admits(request.authorization):
+        is_probe = request.path in PROBES
+        if by.asks_login and not is_probe and not by.admits(request.authorization):
             return refusal(401, NEEDS_LOGIN)
         if self._api is None:
             return refusal(503, "the worker starts: ask again", is_retryable=True)

@@ -6,7 +6,12 @@ from typing import NamedTuple
 
 from moldau.config import Problem
 from moldau.config.problems import BadSettings
-from moldau.streams.worker.settings import AppSettings, application_server, queries_listen
+from moldau.streams.worker.settings import (
+    AppSettings,
+    application_server,
+    metrics_listener,
+    queries_listen,
+)
 
 _PORT_MAX = 65_535
 _ALL = ("", "0.0.0.0", "::", "*")  # noqa: S104 - compared, not bound
@@ -44,6 +49,15 @@ def listen_place(settings: AppSettings, index: int) -> HostPort | None:
                 )
             ]
         )
+    return place if place.port == 0 else place._replace(port=place.port + index)
+
+
+def metrics_place(settings: AppSettings, index: int) -> HostPort | None:
+    """Return the address where worker number `index` serves its metrics; None if nowhere."""
+    text = settings.own[metrics_listener]
+    if not text:
+        return None
+    place = _parsed(metrics_listener.name, f"127.0.0.1:{text}" if text.isdecimal() else text)
     return place if place.port == 0 else place._replace(port=place.port + index)
 
 

@@ -30,12 +30,14 @@ from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
 from moldau.runtime import Runtime
 from moldau.streams.engine.batches import Chunk
+from moldau.streams.engine.spans import SendSpans
 from moldau.streams.plan.topics import InternalTopic
 from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.committer import AtLeastOnce, Committer
 from moldau.streams.worker.exactly_once import ExactlyOnce
 from moldau.streams.worker.owners import OwnerAssignor
 from moldau.streams.worker.settings import AppSettings, replication_factor
+from moldau.streams.worker.traced import TracedCommitter
 
 _RECORDS_MAX: Final = 5000
 _READ_S: Final = 0.1
@@ -160,6 +162,8 @@ class Door:
         strategy = [self.owners] if assignors is None else assignors.split(",")
         self.consumer = Consumer(of_group, runtime=runtime, partition_assignment_strategy=strategy)
         self.committer = self._committer(settings, member, runtime)
+        if settings.tracer is not None:
+            self.committer = TracedCommitter(self.committer, SendSpans(settings.tracer))
         self.admin = Admin({"client.id": member, **settings.of("admin")}, runtime=runtime)
         # Changelogs hold what is aborted if the app has ever had exactly-once.
         of_changelogs = {"isolation.level": "read_committed", **settings.of("restore.consumer")}
@@ -276,6 +280,12 @@ class Door:
             return [_fetched(each) for each in await self.consumer.poll(timeout_s)]
         batches = await self.consumer.poll_batches(timeout_s, max_records=self._records_max)
         return [_fetched_columns(each) for each in batches]
+
+    @property
+    def is_member(self) -> bool:
+        """Whether the group has given this worker its share, which may be empty."""
+        consumer = self.consumer
+        return bool(consumer.member_id) and consumer.group_metadata().generation >= 0
 
     def assigned(self) -> frozenset[TopicPartition]:
         """Return the partitions that the group has assigned to this worker."""

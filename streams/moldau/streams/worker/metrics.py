@@ -23,6 +23,7 @@ from moldau.streams.query.http import Answer
 from moldau.streams.query.shell import Gate
 from moldau.streams.worker.door import TopicPartition
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
+from moldau.tracing import Tracer
 
 _TASK: Final = ("task",)
 _STORE: Final = ("task", "store")
@@ -48,8 +49,15 @@ class _Series:
 class WorkerMetrics:
     """The metrics of one worker."""
 
-    def __init__(self, tasks: Mapping[TaskId, WorkerTask], gate: Gate, lag: Lag) -> None:
+    def __init__(
+        self,
+        tasks: Mapping[TaskId, WorkerTask],
+        gate: Gate,
+        lag: Lag,
+        tracer: Tracer | None = None,
+    ) -> None:
         self._tasks = tasks
+        self._tracer = tracer
         self._gate = gate
         self._lag = lag
         self.registry = registry = Registry()
@@ -57,6 +65,11 @@ class WorkerMetrics:
             "moldau.streams.commit.duration", "How long commits of this worker take."
         )
         counters, gauges = registry.counters, registry.gauges
+        counter = registry.counter
+        self._spans_ended = counter("moldau.streams.spans.ended", "Spans of records.")
+        self._spans_dropped = counter(
+            "moldau.streams.spans.dropped", "Spans lost: the receiver takes fewer than there are."
+        )
         self._states = _Series(
             gauges("moldau.streams.tasks", "Tasks of this worker by state.", labels=("state",))
         )
@@ -103,6 +116,9 @@ class WorkerMetrics:
     async def snapshot(self) -> tuple[Metric, ...]:
         """Return the current values of all metrics."""
         self._look_at_tasks()
+        if self._tracer is not None:
+            self._spans_ended.value = self._tracer.ended
+            self._spans_dropped.value = self._tracer.dropped
         rows, sizes, dropped = await self._gate.ask(self._look_at_stores)
         self._rows.replace(rows)
         self._sizes.replace(sizes)

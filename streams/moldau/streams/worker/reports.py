@@ -41,6 +41,16 @@ class Reports:
                 url,
             )
 
+    def measured(self, url: str, *, is_open: bool) -> None:
+        """Report the address of the metrics."""
+        LOG.info("streams: metrics at %s/metrics", url)
+        if is_open:
+            LOG.warning(
+                "streams: metrics at %s are open to other machines and show the names of topics; "
+                "--http-config protects them",
+                url,
+            )
+
     def assigned(self, tasks: Iterable[WorkerTask]) -> None:
         """Report the tasks of the worker after a rebalance."""
         names = [str(each.task_id) for each in tasks]

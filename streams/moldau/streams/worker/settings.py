@@ -14,6 +14,7 @@ from typing import Final
 from moldau.client.settings.rows import OF_CONSUMERS_ALONE, OF_PRODUCERS_ALONE
 from moldau.config import (
     BOOLEAN,
+    DOUBLE,
     INT,
     LONG,
     STRING,
@@ -23,9 +24,11 @@ from moldau.config import (
     Settings,
     SettingTable,
     at_least,
+    between,
     one_of,
     overrides,
 )
+from moldau.tracing import Tracer
 
 EXACTLY_ONCE: Final = "exactly_once_v2"
 AT_LEAST_ONCE: Final = "at_least_once"
@@ -80,6 +83,29 @@ queries_http_config = Setting(
     "",
     "A file with the settings that protect the queries, as `--http-config`: TLS, client "
     "certificates, passwords, bearer tokens (docs/security.md). Empty: no protection.",
+)
+metrics_listener = Setting(
+    "moldau.metrics.listener",
+    STRING,
+    "",
+    "host:port at which the worker serves `/metrics`, `/healthz` and `/readyz` alone, as "
+    "`--metrics`; of several workers each has the next port. Empty: no such server.",
+)
+traces_endpoint = Setting(
+    "moldau.traces.otlp.endpoint",
+    STRING,
+    "",
+    "http://HOST:PORT of an OTLP receiver (http/protobuf) for spans of records, as `--traces`. "
+    "Empty: what OTEL_EXPORTER_OTLP_TRACES_ENDPOINT says, or none.",
+)
+traces_ratio = Setting(
+    "moldau.traces.ratio",
+    DOUBLE,
+    None,
+    "The part of the traces that begin here that is recorded, as `--trace-ratio`: 0.01 is one "
+    "record of a hundred. A record that comes with a trace follows that one. Without a value "
+    "OTEL_TRACES_SAMPLER decides, and all are recorded if it does not.",
+    check=between(0.0, 1.0),
 )
 processing_guarantee = Setting(
     "processing.guarantee",
@@ -176,6 +202,9 @@ STREAMS_SETTINGS: Final = SettingTable(
         application_server,
         queries_listen,
         queries_http_config,
+        metrics_listener,
+        traces_endpoint,
+        traces_ratio,
         commit_interval_ms,
         poll_ms,
         buffered_records,
@@ -205,6 +234,8 @@ class AppSettings:
     clients: Mapping[str, Mapping[str, str]] = field(default_factory=dict)
     server: str = ""
     """host:port at which other workers reach this one's queries."""
+    tracer: Tracer | None = None
+    """What makes the spans of records, if traces are on."""
 
     @property
     def is_exactly_once(self) -> bool:

@@ -32,6 +32,7 @@ from moldau.streams.worker.lake_tables import LakeTables
 from moldau.streams.worker.metrics import WorkerMetrics
 from moldau.streams.worker.own_tasks import RESTORE_POLL_S, OwnTasks, forget_frames
 from moldau.streams.worker.queries import Queries
+from moldau.streams.worker.readiness import Readiness
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings
 from moldau.streams.worker.stale_tasks import StaleTasks
@@ -100,7 +101,8 @@ class Worker:
             self._door.owners,
             are_committed=self._door.committer.is_atomic,
         )
-        self.metrics = WorkerMetrics(self.tasks, self._gate, self._door.lag)
+        self.metrics = WorkerMetrics(self.tasks, self._gate, self._door.lag, settings.tracer)
+        self.readiness = Readiness(self.tasks, self._door)
         self._stale = StaleTasks(
             directory.of_tasks(),
             runtime.files,

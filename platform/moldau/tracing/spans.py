@@ -1,0 +1,123 @@
+"""Spans, and the queue in which ended ones wait to be pushed.
+
+Invariants: the queue is bounded, and what finds no room is counted and gone: a receiver that is
+away costs neither memory nor time of the records. Any thread may begin and end spans.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from moldau.tracing.context import SpanContext
+
+if TYPE_CHECKING:
+    from moldau.runtime.interface import Clock
+    from moldau.tracing.sampling import Sampler
+
+Attribute: TypeAlias = str | int | bool
+QUEUE_MAX: Final = 2_048
+LINKS_MAX: Final = 128
+_NS_PER_MS: Final = 1_000_000
+
+
+class Kind(IntEnum):
+    """OpenTelemetry's kinds, by their numbers in OTLP."""
+
+    INTERNAL = 1
+    SERVER = 2
+    CLIENT = 3
+    PRODUCER = 4
+    CONSUMER = 5
+
+
+@dataclass(slots=True)
+class Span:
+    """A piece of work on a record; `begin` and `end` of the tracer fill it."""
+
+    name: str
+    kind: Kind
+    context: SpanContext
+    parent_id: bytes
+    begun_ns: int
+    attributes: dict[str, Attribute] = field(default_factory=dict)
+    links: Sequence[SpanContext] = ()
+    ended_ns: int = 0
+    error: str | None = None
+
+
+class Tracer:
+    """Makes the spans of one node."""
+
+    def __init__(self, clock: Clock, sampler: Sampler, queue_max: int = QUEUE_MAX) -> None:
+        self.sampler = sampler
+        self.dropped = 0
+        """How many spans found no room."""
+        self.ended = 0
+        """How many spans ended, with the dropped ones."""
+        self._clock = clock
+        self._queue: deque[Span] = deque()
+        self._queue_max = queue_max
+        # Spans have one clock: nanoseconds that only go forward, counted from the wall clock.
+        self._epoch_ns = clock.wall_ms() * _NS_PER_MS - clock.monotonic_ns()
+
+    def begin(
+        self,
+        name: str,
+        kind: Kind,
+        parent: SpanContext | None,
+        attributes: Mapping[str, Attribute],
+        links: Sequence[SpanContext] = (),
+    ) -> Span:
+        """Begin a recorded span, a child of `parent`, or a trace of its own. Ask the sampler
+        first."""
+        sampler = self.sampler
+        trace_id = sampler.new_trace_id() if parent is None else parent.trace_id
+        state = None if parent is None else parent.state
+        context = SpanContext(trace_id, sampler.new_span_id(), True, state)
+        parent_id = b"" if parent is None else parent.span_id
+        now_ns = self._epoch_ns + self._clock.monotonic_ns()
+        return Span(name, kind, context, parent_id, now_ns, dict(attributes), links[:LINKS_MAX])
+
+    def end(self, span: Span, error: str | None = None) -> None:
+        """End a span, once. `error` says why its work failed."""
+        span.ended_ns = self._epoch_ns + self._clock.monotonic_ns()
+        span.error = error
+        self.ended += 1
+        if len(self._queue) < self._queue_max:
+            self._queue.append(span)
+        else:
+            self.dropped += 1
+
+    @property
+    def waiting(self) -> int:
+        """How many ended spans wait."""
+        return len(self._queue)
+
+    def take(self, count: int) -> list[Span]:
+        """Return the next spans to push, and forget them."""
+        queue = self._queue
+        return [queue.popleft() for _ in range(min(count, len(queue)))]
+
+    def put_back(self, spans: Sequence[Span]) -> None:
+        """Take spans back that could not be pushed, as many as there is room for."""
+        room = max(0, self._queue_max - len(self._queue))
+        kept = spans[len(spans) - room :] if room < len(spans) else spans
+        self.dropped += len(spans) - len(kept)
+        self._queue.extendleft(reversed(kept))
+
+
+def about(topic: str, name: str, kind: str, partition: int = -1) -> dict[str, Attribute]:
+    """Return the attributes that all spans of a topic's records have."""
+    found: dict[str, Attribute] = {
+        "messaging.system": "kafka",
+        "messaging.destination.name": topic,
+        "messaging.operation.name": name,
+        "messaging.operation.type": kind,
+    }
+    if partition >= 0:
+        found["messaging.destination.partition.id"] = str(partition)
+    return found
