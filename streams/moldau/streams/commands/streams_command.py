@@ -38,35 +38,7 @@ class StreamsCommand:
         add_connection_arguments(run)
         _add_app(run)
         run.add_argument("--state", metavar="DIR", help="the directory of the stores")
-        run.add_argument(
-            "--listen",
-            metavar="HOST:PORT",
-            help="answer queries and serve metrics over HTTP there",
-        )
-        run.add_argument(
-            "--metrics",
-            metavar="HOST:PORT",
-            help="serve /metrics for Prometheus, /healthz and /readyz there",
-        )
-        run.add_argument(
-            "--traces",
-            metavar="URL",
-            help="push spans of records to that OTLP receiver, as http://localhost:4318; default: "
-            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-        )
-        run.add_argument(
-            "--trace-ratio",
-            type=float,
-            metavar="R",
-            help="the part of new traces that is recorded, from 0 to 1; default: "
-            "OTEL_TRACES_SAMPLER, or 1",
-        )
-        run.add_argument(
-            "--http-config",
-            metavar="FILE",
-            help="settings that protect --listen and --metrics: TLS, client certificates, "
-            "passwords, bearer tokens (docs/security.md)",
-        )
+        _add_served(run)
         run.add_argument(
             "--workers", type=whole(1, _WORKERS_MAX), default=1, metavar="N", help="processes (1)"
         )
@@ -148,6 +120,39 @@ def _add_move(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
         "--checkpoint", metavar="DIR", required=True, help="the app's checkpoint on Spark"
     )
     return move
+
+
+def _add_served(parser: ArgumentParser) -> None:
+    """Add what a worker serves and pushes."""
+    parser.add_argument(
+        "--listen",
+        metavar="HOST:PORT",
+        help="answer queries and serve metrics over HTTP there",
+    )
+    parser.add_argument(
+        "--metrics",
+        metavar="HOST:PORT",
+        help="serve /metrics for Prometheus, /healthz and /readyz there",
+    )
+    parser.add_argument(
+        "--traces",
+        metavar="URL",
+        help="push spans of records to that OTLP receiver, as http://localhost:4318; default: "
+        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+    )
+    parser.add_argument(
+        "--trace-ratio",
+        type=float,
+        metavar="R",
+        help="the part of new traces that is recorded, from 0 to 1; default: "
+        "OTEL_TRACES_SAMPLER, or 1",
+    )
+    parser.add_argument(
+        "--http-config",
+        metavar="FILE",
+        help="settings that protect --listen and --metrics: TLS, client certificates, "
+        "passwords, bearer tokens (docs/security.md)",
+    )
 
 
 def _add_engine(parser: ArgumentParser) -> None:

@@ -42,12 +42,12 @@ class TracedCommitter:
         offsets: Mapping[TopicPartition, Committed],
     ) -> dict[TopicPartition, int]:
         """Wait until all that was sent is acknowledged; its spans end with that."""
+        is_written = False
         try:
             ends = await self._committer.written(logged, offsets)
-        except Exception as error:
-            self._spans.end(str(error))
-            raise
-        self._spans.end()
+            is_written = True
+        finally:
+            self._spans.end(None if is_written else "the outputs are not acknowledged")
         return ends
 
     async def revert(self) -> None:
