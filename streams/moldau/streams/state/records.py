@@ -11,7 +11,7 @@ Invariants:
 
 Rows are slice (8) + length of the key (4) + key + time (8) + sequence (4) -> value, so that the
 records of a key in a stretch of time are one range, and so is a slice that has expired. The
-changelog has Kafka's layout: key + time + sequence.
+changelog has Kafka's layout: key + time + sequence, in the same bytes.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class Slice:
 
     def count(self) -> int:
         """Return the number of keys and records in memory."""
-        return sum(len(kept) + 1 for part in (self.rows, self.added) for kept in part.values())
+        return sum(sum(map(len, part.values())) + len(part) for part in (self.rows, self.added))
 
 
 class RecordStore:
@@ -202,17 +202,21 @@ class RecordStore:
             self._count -= self._slices.pop(at).count()
 
     def flush(self) -> Changes:
-        changes = Changes()
-        rows: list[Row] = []
-        end, stored, size_bytes = self.clock - self._retention_ms, self._stored_slices(), 0
-        for name, (time, sequence, value) in self._fresh:
-            if time > end:
-                key, data = self.keys.encoded(name), self.spec.value.encode(value)
-                at = time // self._slice_ms
-                stored.add(at)
-                rows.append((_KEY.pack(at, len(key)) + key + _PLACE.pack(time, sequence), data))
-                changes.add(key + START_AND_SEQUENCE.pack(time, sequence), data, time)
-                size_bytes += len(key) + len(data)
+        end, slice_ms = self.clock - self._retention_ms, self._slice_ms
+        fresh = [each for each in self._fresh if each[1][0] > end]
+        encode, pack_place, pack_key = self.spec.value.encode, _PLACE.pack, _KEY.pack
+        # Much is written here in each commit, so a step for all records instead of all for each.
+        keys = list(map(self.keys.encoder, [name for name, _ in fresh]))
+        values = [encode(value) for _, (_, _, value) in fresh]
+        times = [time for _, (time, _, _) in fresh]
+        slices = [time // slice_ms for time in times]
+        places = [pack_place(time, sequence) for _, (time, sequence, _) in fresh]
+        rows: list[Row] = [
+            (pack_key(at, len(key)) + key + place, data)
+            for at, key, place, data in zip(slices, keys, places, values, strict=True)
+        ]
+        size_bytes = sum(map(len, keys)) + sum(map(len, values))
+        self._stored_slices().update(slices)
         self._fresh.clear()
         for part in self._slices.values():
             if part.added:
@@ -223,7 +227,8 @@ class RecordStore:
             rows.append((_CLOCK_ROW, _CLOCK.pack(self.clock, self._sequence)))
         self._trim_at = 0
         self._backing.write(rows)
-        return changes
+        changed = [key + place for key, place in zip(keys, places, strict=True)]
+        return Changes(changed, list(values), times)
 
     def restore(self, changes: Changes) -> None:
         """Apply records of the changelog. Nothing may be in memory yet."""
