@@ -7,9 +7,9 @@ has one task at a time, so each has one core for its tasks. The last table has a
 partitions too, with a task at a time on each core. Broker and Java share the machine. Apps write
 exactly once.
 
-Spark is measured in a session that has run the same query on a tenth of the load. The time is that
-from the start of the query on the rest to its end, so it has about a second of Spark's own start.
-The embedded engine is measured between two marked records, as in `bench.streams`.
+Spark is measured in a session that has run the same app or query on a tenth of the load. The time
+is that from its start on the rest to its end; a query by hand has about a second of Spark's own in
+it. The embedded engine is measured between two marked records, as in `bench.streams`.
 
 By hand: the stateless program is one of DataFrame columns, which run in Java without Python; the
 windowed count is a `transformWithStateInPandas` with a map of minutes for each user.

@@ -49,7 +49,7 @@ def test_an_attempt_that_is_taken_over_commits_nothing_and_a_later_one_finds_the
     make_topic(moldau_broker, moldau_topic, 1)
     batch = TaskBatch(moldau_topic, 0, 0, "9", 3)
     before = Version()
-    after = before.after(token_of(3, 1, 2), 10, "times", is_snapshot=False)
+    after = before.after(token_of(3, 1, 2), 10, "times", is_snapshot=False).at({moldau_topic: 5})
 
     def late() -> None:
         with exactly_once(clients, clients, batch) as first:
@@ -60,8 +60,8 @@ def test_an_attempt_that_is_taken_over_commits_nothing_and_a_later_one_finds_the
                     assert second.committed((moldau_topic,), before) is None
                     with second.transaction():
                         second.send(outputs(moldau_topic, "second"))
-                        second.record({moldau_topic: 5}, before, after)
-                first.record({moldau_topic: 5}, before, before.after("x", 0, "", is_snapshot=False))
+                        second.record(before, after)
+                first.record(before, before.at({moldau_topic: 5}))
 
     with pytest.raises(TransactionError):
         late()

@@ -48,7 +48,7 @@ def given(servers: str) -> dict[str, object]:
 
 
 def on_stages(servers: str, app: Streams, checkpoint: Path, *, dies: bool = False) -> None:
-    batches = Batches(app.plan(), servers, checkpoint, Random(1), is_cut=False)
+    batches = Batches(app.plan(), servers, checkpoint, Random(1), (1_000_000,))
     try:
         if dies:
             batches.die()

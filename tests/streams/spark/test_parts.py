@@ -1,4 +1,4 @@
-"""The pure parts of the engine `spark`: what it refuses, its versions, changes and slots."""
+"""The pure parts of the engine `spark`: what it refuses, its versions, changes and ranges."""
 
 from __future__ import annotations
 
@@ -10,15 +10,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from moldau.client import TopicPartition
 from moldau.runtime.real_files import RealFiles
 from moldau.streams import Streams, retry, tumbling
 from moldau.streams.problems import StateError, StreamsError, TopologyError
 from moldau.streams.serdes.types import INTERNAL_ANY
 from moldau.streams.spark.changes import Change, RecordingBacking, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
+from moldau.streams.spark.deployment import batch_records
 from moldau.streams.spark.limits import check, explain_spark, refusals
+from moldau.streams.spark.ranges import TopicRange, missing_starts, task_ranges, with_starts
 from moldau.streams.spark.shipping import pickled
-from moldau.streams.spark.slots import slots, spark_hash
 from moldau.streams.spark.versions import (
     Version,
     from_json,
@@ -128,14 +130,49 @@ def test_files_of_attempts_that_do_not_count_are_stale() -> None:
     assert stale_files(names, [kept], 5) == [f"{token_of(1, 1, 8)}.delta"]
 
 
-@pytest.mark.parametrize("tasks", [1, 2, 3, 7, 64])
-def test_each_task_has_a_shuffle_partition_of_its_own(tasks: int) -> None:
-    assert [spark_hash(each) % tasks for each in slots(tasks)] == list(range(tasks))
+def test_a_task_reads_at_most_so_many_offsets_and_knows_that_there_are_more() -> None:
+    versions = {0: Version(offsets={"lines": 5, "names": 9}), 1: Version(offsets={"lines": 7})}
+    ends = {
+        TopicPartition("lines", 0): 30,
+        TopicPartition("names", 0): 9,
+        TopicPartition("lines", 1): 7,
+    }
+
+    (only,) = task_ranges(versions, ends, {"lines": "id"}, 20)
+
+    assert (only.partition, only.before) == (0, versions[0])
+    assert only.ranges == (
+        TopicRange("lines", 5, 25, has_more=True, topic_id="id"),
+        TopicRange("names", 9, 9),
+    )
 
 
-def test_the_hash_is_that_of_spark() -> None:
-    # SELECT hash(CAST(id AS INT)) in Spark.
-    assert [spark_hash(each) for each in (0, 1, 2)] == [933211791, -559580957, 1765031574]
+def test_a_task_begins_where_its_version_ends_and_elsewhere_at_the_start_of_the_log() -> None:
+    inputs = [TopicPartition("lines", 0), TopicPartition("names", 0), TopicPartition("lines", 1)]
+    versions = {0: Version("token", offsets={"lines": 5, "names": -2})}
+
+    unknown, first = missing_starts(versions, inputs)
+    assert (unknown, first) == ([inputs[2]], [inputs[1]])
+    assert with_starts(versions, {inputs[1]: 3, inputs[2]: 4}) == {
+        0: Version("token", offsets={"lines": 5, "names": 3}),
+        1: Version(offsets={"lines": 4}),
+    }
+
+
+@pytest.mark.parametrize("text", ["0", "-1", "many"])
+def test_a_number_of_records_that_is_none_is_refused(text: str) -> None:
+    assert batch_records({"spark.batch.records.max": "7"}) == 7
+    with pytest.raises(StreamsError, match=f"spark.batch.records.max: {text} is not a number"):
+        batch_records({"spark.batch.records.max": text})
+
+
+def test_a_topic_that_was_made_again_is_refused(tmp_path: Any) -> None:
+    kept = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)
+    kept.check_topics({"lines": "one"})
+    kept.check_topics({"lines": "one", "names": "two"})
+    with pytest.raises(StreamsError, match="topic lines was deleted and made again"):
+        kept.check_topics({"lines": "three"})
+    kept.close()
 
 
 def test_two_drivers_cannot_have_one_checkpoint(tmp_path: Any) -> None:
@@ -170,11 +207,11 @@ def test_a_checkpoint_that_executors_do_not_reach_as_a_path_is_refused() -> None
 def test_a_batch_begins_with_the_version_before_it(tmp_path: Any) -> None:
     kept = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)
     for batch in range(20):
-        kept.commit(0, batch, {0: Version(token_of(batch, 1, 0))})
+        kept.commit(0, batch, {0: Version(token_of(batch, 1, 0), offsets={"lines": batch})})
 
-    assert kept.is_committed(0, 19)
-    assert kept.versions_before(0, 19) == {0: Version(token_of(18, 1, 0))}
-    assert not kept.is_committed(0, 5)  # cleaned
+    assert kept.last(0, 0) == (19, Version(token_of(19, 1, 0), offsets={"lines": 19}))
+    assert kept.versions_before(0, 19)[0].offsets == {"lines": 18}
+    assert kept.versions_before(0, 5) == {}  # cleaned
     kept.close()
 
 
@@ -193,9 +230,14 @@ def test_a_recorded_version_is_found_by_a_batch_that_runs_again(
     before = Version().after(token_of(4, 1, 0), 10, "", is_snapshot=False)
     times = '{"time": {"per window": 5}}'
     after = before.after(token_of(5, 1, 7), size_bytes, times, is_snapshot=is_snapshot)
-    texts = [recorded_text("9", Version(), before), recorded_text("9", before, after), "", "{}"]
+    texts = {
+        "old": (1, recorded_text("9", Version(), before)),
+        "new": (2, recorded_text("9", before, after)),
+        "none": (3, ""),
+        "other": (4, "{}"),
+    }
 
-    assert recorded_version(texts, "9", 5, before) == after
+    assert recorded_version(texts, "9", 5, before) == after.at({"new": 2})
     assert recorded_version(texts, "9", 6, after) is None
     assert recorded_version(texts, "8", 5, before) is None
     with pytest.raises(StateError, match="batch 5 already"):

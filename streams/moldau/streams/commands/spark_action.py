@@ -33,9 +33,14 @@ _QUIET: Final = "OFF"
 
 
 def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
-    """Run the app until a query fails or a signal, and return the exit code."""
+    """Run the app until a batch fails or a signal, and return the exit code."""
     from moldau.runtime.signals import interrupted_by_sigterm
-    from moldau.streams.spark.deployment import Deployment, deployment_of, is_deployment
+    from moldau.streams.spark.deployment import (
+        BATCH_RECORDS,
+        Deployment,
+        deployment_of,
+        is_deployment,
+    )
     from moldau.streams.spark.engine import SparkApp
     from moldau.streams.spark.preparation import prepared
     from moldau.streams.worker.settings import EXACTLY_ONCE, processing_guarantee
@@ -55,7 +60,7 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     given: dict[str, object] = {
         name: text
         for name, text in clients.items()
-        if not is_deployment(name) and name != "client.id"
+        if (not is_deployment(name) or name == BATCH_RECORDS) and name != "client.id"
     }
     given.setdefault(processing_guarantee.name, getattr(app, "guarantee", EXACTLY_ONCE))
     where = Deployment(arguments.master or deployment.master, checkpoint, deployment.conf)

@@ -1,10 +1,10 @@
 """The directory of an app's state on Spark: its topology, the committed versions, one driver.
 
     DIR/.lock, DIR/app.json, DIR/runs
+    DIR/topics.json        the ids of the inputs
     DIR/left               the app has moved to the embedded engine
-    DIR/0/moved.json       where the app began, if it was moved here
-    DIR/0/query/           Spark's own checkpoint of sub-topology 0
-    DIR/0/commits/BATCH    the versions of its tasks after a batch
+    DIR/0/begin.json       the versions of the tasks of sub-topology 0 before its first batch
+    DIR/0/commits/BATCH    their versions after a batch, with the offsets where they go on
     DIR/0/state/0_PARTITION/TOKEN.delta, TOKEN.snapshot
 
 Invariants: one driver holds the directory at a time; a commit file is written whole, after the
@@ -17,7 +17,7 @@ import json
 import posixpath
 from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Any, Final, Self
+from typing import Final, Self
 
 from moldau.runtime.files import FileLock, Files
 from moldau.runtime.places import absolute_path
@@ -72,58 +72,46 @@ class Checkpoint:
         """Release the directory."""
         self._lock.release()
 
-    def query(self, program: int) -> str:
-        """Return the path of Spark's checkpoint of a sub-topology."""
-        return posixpath.join(self.path, str(program), "query")
-
     def state(self, program: int) -> str:
         """Return the directory of the files of a sub-topology."""
         return posixpath.join(self.path, str(program), "state")
-
-    def ends(self, program: int, batch: int) -> dict[str, dict[int, int]]:
-        """Return where a batch ends, by topic and partition, as Spark has noted it before it ran
-        the batch. Empty if the note is not there."""
-        path = posixpath.join(self.query(program), "offsets", str(batch))
-        if not self.files.exists(path):
-            return {}
-        found = json.loads(self.files.read_text(path).splitlines()[-1])
-        return {
-            topic: {int(partition): int(offset) for partition, offset in offsets.items()}
-            for topic, offsets in found.items()
-            if not topic.startswith("$")  # what else the source keeps
-        }
 
     def versions_before(self, program: int, batch: int) -> dict[int, Version]:
         """Return the versions that a batch begins with."""
         earlier = [each for each in self._committed(program) if each < batch]
         if earlier:
             return self._versions(program, max(earlier))
-        moved = self._read_moved(program)
-        return from_json(moved["versions"]) if moved else {}
+        begin = self._begin(program)
+        return from_json(self.files.read_text(begin)) if self.files.exists(begin) else {}
 
     @property
     def is_used(self) -> bool:
-        """Whether a query has begun here, or an app was moved here."""
+        """Whether an app has begun here, or was moved here."""
         programs = [name for name in self.files.list(self.path) if name.isdecimal()]
         return any(self.files.list(posixpath.join(self.path, name)) for name in programs)
 
-    def begin_moved(
-        self,
-        program: int,
-        offsets: Mapping[str, Mapping[int, int]],
-        versions: Mapping[int, Version],
-    ) -> None:
-        """Begin a sub-topology with stores and offsets of another engine."""
+    def begin(self, program: int, versions: Mapping[int, Version]) -> None:
+        """Note where the tasks of a sub-topology begin: at offsets, or with the stores of another
+        engine."""
         self.files.make_dirs(posixpath.join(self.path, str(program)))
-        found = {"offsets": offsets, "versions": to_json(versions)}
-        self.files.write_text_atomic(self._moved(program), json.dumps(found))
+        self.files.write_text_atomic(self._begin(program), to_json(versions))
 
-    def moved_offsets(self, program: int) -> dict[str, dict[int, int]]:
-        """Return the offsets that the sub-topology began with; empty if it was not moved here."""
-        return {
-            topic: {int(partition): offset for partition, offset in each.items()}
-            for topic, each in self._read_moved(program).get("offsets", {}).items()
-        }
+    def has_begun(self, program: int) -> bool:
+        """Whether `begin` was called for a sub-topology, by this driver or an earlier one."""
+        return self.files.exists(self._begin(program))
+
+    def check_topics(self, ids: Mapping[str, str]) -> None:
+        """Note the ids of the inputs. Raise StreamsError if a topic was deleted and made again."""
+        path = posixpath.join(self.path, "topics.json")
+        known = json.loads(self.files.read_text(path)) if self.files.exists(path) else {}
+        for topic, found in ids.items():
+            if known.get(topic, found) != found:
+                raise StreamsError(
+                    f"checkpoint={self.path}: the topic {topic} was deleted and made again: give a "
+                    "new --checkpoint, which begins without state"
+                )
+        if not ids.keys() <= known.keys():
+            self.files.write_text_atomic(path, json.dumps({**known, **ids}))
 
     def last(self, program: int, partition: int) -> tuple[int, Version | None]:
         """Return the last committed batch, -1 for none, and the version of a task after it."""
@@ -146,10 +134,6 @@ class Checkpoint:
     def leave(self) -> None:
         """Refuse this directory from now on: the app has moved to another engine."""
         self.files.write_text_atomic(posixpath.join(self.path, _LEFT), "embedded\n")
-
-    def is_committed(self, program: int, batch: int) -> bool:
-        """Whether the batch has counted already: a driver may end before Spark notes it."""
-        return batch in self._committed(program)
 
     def commit(self, program: int, batch: int, versions: Mapping[int, Version]) -> None:
         """Make a batch count, and remove what is old."""
@@ -176,15 +160,8 @@ class Checkpoint:
     def _task(self, program: int, partition: int) -> str:
         return posixpath.join(self.state(program), f"{program}_{partition}")
 
-    def _moved(self, program: int) -> str:
-        return posixpath.join(self.path, str(program), "moved.json")
-
-    def _read_moved(self, program: int) -> dict[str, Any]:
-        path = self._moved(program)
-        found: dict[str, Any] = {}
-        if self.files.exists(path):
-            found = json.loads(self.files.read_text(path))
-        return found
+    def _begin(self, program: int) -> str:
+        return posixpath.join(self.path, str(program), "begin.json")
 
     def _has_state(self, program: int) -> bool:
         return self.files.exists(self.state(program))

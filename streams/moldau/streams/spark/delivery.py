@@ -68,9 +68,8 @@ class Delivery(Protocol):
     def send(self, outputs: Outputs) -> None:
         """Send outputs, in the block."""
 
-    def record(self, offsets: Mapping[str, int], before: Version, after: Version) -> None:
-        """Record the version `after` with the outputs, in the block. `offsets` has the next offset
-        of each input topic."""
+    def record(self, before: Version, after: Version) -> None:
+        """Record the version `after`, with its offsets, beside the outputs, in the block."""
 
 
 @contextmanager
@@ -106,7 +105,7 @@ class _AtLeastOnce:
     def send(self, outputs: Outputs) -> None:
         self._sent.append(_send(self._producer, outputs))
 
-    def record(self, offsets: Mapping[str, int], before: Version, after: Version) -> None:
+    def record(self, before: Version, after: Version) -> None:
         pass
 
 
@@ -121,8 +120,8 @@ class _ExactlyOnce:
         wanted = [TopicPartition(topic, batch.partition) for topic in inputs]
         # Not those of other tasks: an executor that was lost may have left some undecided.
         found = self._admin.group_offsets(batch.group, wanted, require_stable=True)
-        texts = [each.metadata for each in found.values()]
-        return recorded_version(texts, batch.checkpoint, batch.batch, before)
+        recorded = {where.topic: (each.offset, each.metadata) for where, each in found.items()}
+        return recorded_version(recorded, batch.checkpoint, batch.batch, before)
 
     def transaction(self) -> AbstractContextManager[object]:
         return self._producer.transaction()
@@ -130,12 +129,12 @@ class _ExactlyOnce:
     def send(self, outputs: Outputs) -> None:
         _send(self._producer, outputs)  # the commit waits for all records
 
-    def record(self, offsets: Mapping[str, int], before: Version, after: Version) -> None:
+    def record(self, before: Version, after: Version) -> None:
         batch = self._batch
         text = recorded_text(batch.checkpoint, before, after)
         found = {
             TopicPartition(topic, batch.partition): OffsetAndMetadata(offset, metadata=text)
-            for topic, offset in offsets.items()
+            for topic, offset in after.offsets.items()
         }
         self._producer.send_offsets(found, GroupMetadata(batch.group, -1, "", None))
 

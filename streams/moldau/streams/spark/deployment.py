@@ -4,6 +4,7 @@ spark.master=spark://HOST:7077
 spark.conf.executor.memory=2g      Spark's own spark.executor.memory
 spark.packages=group:artifact:version,...
 checkpoint.location=/shared/orders
+spark.batch.records.max=500000     of a task and an input in one batch
 """
 
 from __future__ import annotations
@@ -17,11 +18,13 @@ from moldau.streams.problems import StreamsError
 
 MASTER: Final = "spark.master"
 CHECKPOINT: Final = "checkpoint.location"
+BATCH_RECORDS: Final = "spark.batch.records.max"
+_BATCH_RECORDS: Final = 500_000
 _CONF: Final = "spark.conf."
 _PACKAGES: Final = "spark.packages"
 _DEPLOY: Final = "spark.deploy"
 _REMOTE: Final = "spark.remote"
-_KNOWN: Final = (MASTER, CHECKPOINT, _PACKAGES, _DEPLOY)
+_KNOWN: Final = (MASTER, CHECKPOINT, BATCH_RECORDS, _PACKAGES, _DEPLOY)
 _NO_REMOTE: Final = (
     "an app needs a driver of its own, not Spark Connect: leave it out, and give "
     "spark.master, such as spark://HOST:7077"
@@ -56,7 +59,23 @@ def deployment_problems(given: Mapping[str, str]) -> dict[str, str]:
         elif not name.startswith(_CONF) and name not in _KNOWN:
             known = ", ".join((*_KNOWN, f"{_CONF}NAME"))
             found[name] = f"{name} is not known{nearest(name, _KNOWN)} (known: {known})"
+        elif name == BATCH_RECORDS and not _is_positive(text):
+            found[name] = f"{name}: {text} is not a number of records, 1 or more"
     return found
+
+
+def batch_records(given: Mapping[str, object]) -> int:
+    """Return how many records of an input a task reads in one batch at most. Raise StreamsError if
+    the setting is wrong."""
+    text = str(given.get(BATCH_RECORDS, _BATCH_RECORDS))
+    problems = deployment_problems({BATCH_RECORDS: text})
+    if problems:
+        raise StreamsError("; ".join(problems.values()))
+    return int(text)
+
+
+def _is_positive(text: str) -> bool:
+    return text.isascii() and text.isdecimal() and int(text) > 0
 
 
 def deployment_of(given: Mapping[str, str]) -> Deployment:

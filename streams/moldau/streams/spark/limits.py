@@ -70,7 +70,7 @@ def spark_description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, An
 def explain_spark(plan: Plan, *, is_exactly_once: bool = True) -> str:
     """Return where each step runs on Spark, what is refused, and what a crash may do."""
     refused = refusals(plan)
-    lines = [f"app {plan.app} on Spark: {len(plan.programs)} streaming queries"]
+    lines = [f"app {plan.app} on Spark: {len(plan.programs)} queries, in batches"]
     for program in plan.programs:
         lines.append(f"query {program.index}: reads {', '.join(program.inputs)}")
         for step in program.steps:

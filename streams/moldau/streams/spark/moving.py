@@ -81,16 +81,16 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
         reader = left.enter_context(_Reader(settings))
         rows, tasks = 0, 0
         for program in plan.programs:
-            offsets: dict[str, dict[int, int]] = {}
             versions = {}
             for partition in range(layout.tasks(program)):
+                offsets = {}
                 for topic in program.inputs:
                     at = committed.get(TopicPartition(topic, partition))
-                    offsets.setdefault(topic, {})[partition] = EARLIEST if at is None else at.offset
+                    offsets[topic] = EARLIEST if at is None else at.offset
                 version, count = _snapshot(program, partition, committed, reader, kept)
-                versions[partition] = version
+                versions[partition] = version.at(offsets)
                 rows, tasks = rows + count, tasks + 1
-            kept.begin_moved(program.index, offsets, versions)
+            kept.begin(program.index, versions)
     return Moved(plan.app, tasks, rows)
 
 
@@ -192,22 +192,18 @@ def _last(
     may have left a batch that only some tasks have committed: each has recorded it."""
     batch, version = kept.last(program.index, partition)
     wanted = [TopicPartition(topic, partition) for topic in program.inputs]
-    own = {where: recorded[where] for where in wanted if where in recorded}
-    texts = [each.metadata for each in own.values()]
+    own = {where.topic: recorded[where] for where in wanted if where in recorded}
+    texts = {topic: (each.offset, each.metadata) for topic, each in own.items()}
     newer = recorded_version(texts, kept.id, batch + 1, version or Version())
-    ends = kept.ends(program.index, batch + 1 if newer is not None else batch)
     if newer is not None:
         version = newer
     if version is None:
         return Version(), {}
-    offsets = {}
-    for where in wanted:
-        end = ends.get(where.topic, {}).get(partition)
-        if end is None:
-            end = kept.moved_offsets(program.index).get(where.topic, {}).get(partition)
-        if end is not None and end >= 0:
-            offsets[where] = OffsetAndMetadata(end, metadata=version.times)
-    return version, offsets
+    return version, {
+        TopicPartition(topic, partition): OffsetAndMetadata(offset, metadata=version.times)
+        for topic, offset in version.offsets.items()
+        if offset >= 0
+    }
 
 
 def _stores(

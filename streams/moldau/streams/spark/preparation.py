@@ -12,6 +12,7 @@ from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan
 from moldau.streams.running import checked, task_settings
 from moldau.streams.spark.checkpoint import Checkpoint
+from moldau.streams.spark.deployment import BATCH_RECORDS, batch_records
 from moldau.streams.spark.lakes import LakeVersions
 from moldau.streams.spark.limits import check
 from moldau.streams.spark.shipping import pickled
@@ -30,6 +31,7 @@ class Preparation:
     cache_bytes: int
     layout: Layout
     checkpoint: Checkpoint
+    batch_records: int
 
     def close(self) -> None:
         """Release the checkpoint."""
@@ -41,7 +43,9 @@ def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Prepar
 
     Raise TopologyError or StreamsError for what is wrong."""
     check(plan)
-    settings = checked(given)
+    own = {name: each for name, each in given.items() if name == BATCH_RECORDS}
+    settings = checked({name: each for name, each in given.items() if name not in own})
+    most = batch_records(own)
     lakes = LakeVersions(plan.lake_tables)
     programs = {each.index: pickled(each) for each in plan.programs}
     kept = Checkpoint.open(RealFiles(), checkpoint, plan, RealClock().wall_ms())
@@ -49,6 +53,5 @@ def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Prepar
         on_failure.callback(kept.close)
         layout = prepare(plan, settings)
         on_failure.pop_all()
-    return Preparation(
-        lakes, programs, settings, task_settings(plan, settings).cache_bytes, layout, kept
-    )
+    cache_bytes = task_settings(plan, settings).cache_bytes
+    return Preparation(lakes, programs, settings, cache_bytes, layout, kept, most)

@@ -1,17 +1,18 @@
-"""The versions of the tasks' stores: which files make each, by batch. Pure.
+"""The versions of the tasks' stores, by batch: which files make each, and what was read. Pure.
 
 Invariants: a version is made by one attempt of one batch, and its files never change. Only the
 driver's commit file says which attempt counts, so what other attempts leave is never read. With
 exactly-once the attempt's transaction records its version, so that the driver finds the one that
 has counted. A batch
-that runs again begins with the version before it.
+that runs again begins with the version before it. The offsets of a version are where its task goes
+on, so the stores and what was read are never apart.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, field, replace
 from typing import Final
 
 from moldau.streams.problems import StateError
@@ -29,14 +30,19 @@ _TEXT_BYTES_MAX: Final = 4096
 
 @dataclass(frozen=True, slots=True)
 class Version:
-    """The stores of one task after a batch: the attempt's token, its files in order, and the text
-    with the stream times."""
+    """The stores of one task after a batch: the attempt's token, its files in order, the text with
+    the stream times, and the next offset of each input."""
 
     token: str = ""
     files: tuple[str, ...] = ()
     snapshot_bytes: int = 0
     delta_bytes: int = 0
     times: str = ""
+    offsets: Mapping[str, int] = field(default_factory=dict)
+
+    def at(self, offsets: Mapping[str, int]) -> Version:
+        """Return these stores with other offsets."""
+        return replace(self, offsets=dict(offsets))
 
     def wants_snapshot(self) -> bool:
         """Whether a restore would read much more than the rows that are there."""
@@ -45,7 +51,7 @@ class Version:
         return is_long or deltas >= _DELTAS_MAX
 
     def after(self, token: str, size_bytes: int, times: str, *, is_snapshot: bool) -> Version:
-        """Return the version that an attempt has made from this one."""
+        """Return the version that an attempt has made from this one; it has no offsets yet."""
         if is_snapshot:
             return Version(token, (f"{token}.{SNAPSHOT}",), size_bytes, 0, times)
         files = (*self.files, f"{token}.{DELTA}") if size_bytes else self.files
@@ -69,12 +75,14 @@ def recorded_text(checkpoint: str, before: Version, after: Version) -> str:
 
 
 def recorded_version(
-    texts: Iterable[str], checkpoint: str, batch: int, before: Version
+    recorded: Mapping[str, tuple[int, str]], checkpoint: str, batch: int, before: Version
 ) -> Version | None:
     """Return the version that a transaction of this batch has recorded; None if none was committed.
 
-    `before` is the version that the batch begins with. Texts of other checkpoints do not count.
-    Raise StateError if a later batch was committed."""
+    `recorded` has the offset and the text of each input, `before` is the version that the batch
+    begins with. Texts of other checkpoints do not count. Raise StateError if a later batch was
+    committed."""
+    texts = {text for _, text in recorded.values()}
     found = [parts for text in texts if len(parts := text.split(" ", 4)) == _PARTS]
     newest = max((parts for parts in found if parts[0] == checkpoint), default=None)
     if newest is None:
@@ -88,7 +96,10 @@ def recorded_version(
         )
     if last < batch:
         return None
-    return before.after(token, int(size_bytes), times, is_snapshot=kind == SNAPSHOT)
+    own = " ".join(newest)
+    offsets = {topic: offset for topic, (offset, text) in recorded.items() if text == own}
+    version = before.after(token, int(size_bytes), times, is_snapshot=kind == SNAPSHOT)
+    return version.at({**before.offsets, **offsets})
 
 
 def to_json(versions: Mapping[int, Version]) -> str:

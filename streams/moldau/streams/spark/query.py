@@ -1,0 +1,132 @@
+"""A sub-topology on the driver: batch after batch, each a Spark job with a Spark task for each of
+the tasks that have something to read.
+
+Why not a streaming query of Spark's: it brings the records of a batch to Java, shuffles them, and
+brings them to Python again, which is nine tenths of the time (bench/notes-spark.md), and keeps
+offsets of its own beside those of the tasks. Here Spark places tasks, starts them again when an
+executor is lost, and collects what they came to.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from moldau.client import TopicPartition
+from moldau.streams.plan.plan import Program
+from moldau.streams.problems import StreamsError
+from moldau.streams.spark.inputs import Inputs
+from moldau.streams.spark.preparation import Preparation
+from moldau.streams.spark.ranges import TaskRanges, missing_starts, task_ranges, with_starts
+from moldau.streams.spark.stage import Stage, TaskResult
+from moldau.streams.spark.versions import Version
+
+_NOT_READ: Final = ("group.", "enable.auto.commit", "auto.offset.reset", "client.id")
+_DESCRIPTION: Final = "spark.job.description"
+
+
+class Query:
+    """One sub-topology. One thread at a time runs its batches; any thread may cancel."""
+
+    def __init__(self, prepared: Preparation, program: Program, context: Any) -> None:
+        """`context` is the SparkContext."""
+        self._prepared = prepared
+        self._program = program
+        self._context = context
+        self._kept = prepared.checkpoint
+        self._batch, _ = self._kept.last(program.index, 0)
+        self._versions: dict[int, Version] | None = None
+        self.name = f"{program.app}-{program.index}"
+        self.records = 0
+        """How many records the committed batches of this driver have run."""
+        self.restored = 0
+        """How many times a task has read its stores from the checkpoint."""
+
+    def run_batch(self, inputs: Inputs, until: Mapping[TopicPartition, int] | None = None) -> bool:
+        """Run what is there, and commit it. Return False if nothing is there. `until` limits the
+        ends of inputs. Raise StreamsError for a record that fails."""
+        chosen = self._chosen(inputs, until or {})
+        if not chosen:
+            return False
+        batch = self._batch + 1
+        found = self._results(self._stage(batch), chosen, batch)
+        for each in found:
+            if each.problem is not None:
+                raise StreamsError(each.problem)
+        versions = self._begun(inputs)
+        versions.update((each.partition, each.version) for each in found)
+        self._kept.commit(self._program.index, batch, versions)
+        self._batch = batch
+        self.records += sum(each.records for each in found)
+        self.restored += sum(each.is_restored for each in found)
+        return True
+
+    def has_more(self, inputs: Inputs, until: Mapping[TopicPartition, int]) -> bool:
+        """Whether there is something to read."""
+        return bool(self._chosen(inputs, until))
+
+    def cancel(self) -> None:
+        """End the batch that runs, if one does. It does not count."""
+        self._context.cancelJobsWithTag(self.name)
+
+    def _chosen(self, inputs: Inputs, until: Mapping[TopicPartition, int]) -> list[TaskRanges]:
+        ids = inputs.ids()
+        versions = self._begun(inputs)
+        ends = inputs.ends(self._program)
+        limited = {where: min(end, until.get(where, end)) for where, end in ends.items()}
+        return task_ranges(versions, limited, ids, self._prepared.batch_records)
+
+    def _begun(self, inputs: Inputs) -> dict[int, Version]:
+        """Return the versions of the tasks, with offsets for all inputs."""
+        if self._versions is not None:
+            return self._versions
+        index = self._program.index
+        versions = self._kept.versions_before(index, self._batch + 1)
+        has_begun = self._kept.has_begun(index)
+        reset = self._prepared.settings.of("consumer").get("auto.offset.reset", "earliest")
+        unknown, first = missing_starts(versions, inputs.of(self._program))
+        # A partition that has come later is read from its beginning.
+        is_latest = reset == "latest" and not has_begun
+        starts = inputs.starts(first, is_latest=False)
+        starts |= inputs.starts(unknown, is_latest=is_latest)
+        self._versions = with_starts(versions, starts)
+        if not has_begun:
+            self._kept.begin(index, self._versions)
+        return self._versions
+
+    def _stage(self, batch: int) -> Stage:
+        prepared, kept, program = self._prepared, self._kept, self._program
+        settings = prepared.settings
+        return Stage(
+            name=f"{self.name}-{kept.run}",
+            program=prepared.programs[program.index],
+            consumer=consumer_settings(settings.of("consumer")),
+            producer=settings.of("producer"),
+            admin=settings.of("admin"),
+            checkpoint=kept.id if settings.is_exactly_once else None,
+            kept=kept.state(program.index),
+            batch=batch,
+            run=kept.run,
+            cache_bytes=prepared.cache_bytes,
+            lakes=prepared.lakes.of(program),
+        )
+
+    def _results(self, stage: Stage, chosen: list[TaskRanges], batch: int) -> list[TaskResult]:
+        context = self._context
+        context.addJobTag(self.name)
+        context.setLocalProperty(_DESCRIPTION, f"{self.name}: batch {batch}")
+        try:
+            rows = context.parallelize(chosen, len(chosen))
+            found: list[TaskResult] = rows.mapPartitions(stage).collect()
+        finally:
+            context.setLocalProperty(_DESCRIPTION, None)
+            context.removeJobTag(self.name)
+        return found
+
+
+def consumer_settings(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of executors' consumers: they are in no group, and read what is
+    committed."""
+    found = {name: text for name, text in given.items() if not name.startswith(_NOT_READ)}
+    found.setdefault("isolation.level", "read_committed")
+    return found

@@ -1,0 +1,87 @@
+"""What each task of a batch reads: ranges of offsets. Pure.
+
+Invariants: a task's ranges begin where its version ends, so a batch that runs again, also with
+other ends, repeats only what did not count. A range that was cut has more behind it: at its end the
+task waits for the next batch as it would wait for a fetch, so records of several inputs run in the
+order of their times whatever the batches are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from moldau.client import TopicPartition
+from moldau.streams.spark.versions import Version
+
+
+@dataclass(frozen=True, slots=True)
+class TopicRange:
+    """A range of offsets of an input, end excluded. `has_more` says that the log goes on."""
+
+    topic: str
+    start: int
+    end: int
+    has_more: bool = False
+    topic_id: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class TaskRanges:
+    """A task's part of a batch, and the version of its stores that it begins with."""
+
+    partition: int
+    before: Version
+    ranges: tuple[TopicRange, ...]
+
+
+def task_ranges(
+    versions: Mapping[int, Version],
+    ends: Mapping[TopicPartition, int],
+    ids: Mapping[str, str],
+    most: int,
+) -> list[TaskRanges]:
+    """Return the tasks that have something to read. Each reads at most `most` offsets of an
+    input."""
+    found = []
+    for partition, version in sorted(versions.items()):
+        ranges = []
+        for topic, start in version.offsets.items():
+            last = max(start, ends.get(TopicPartition(topic, partition), start))
+            end = min(last, start + most)
+            ranges.append(TopicRange(topic, start, end, end < last, ids.get(topic, "")))
+        if any(each.start < each.end for each in ranges):
+            found.append(TaskRanges(partition, version, tuple(ranges)))
+    return found
+
+
+def with_starts(
+    versions: Mapping[int, Version], starts: Mapping[TopicPartition, int]
+) -> dict[int, Version]:
+    """Return the versions with an offset for each of these inputs: what a version lacks, or has as
+    a negative number, is taken from `starts`."""
+    inputs: dict[int, dict[str, int]] = {}
+    for where, start in starts.items():
+        inputs.setdefault(where.partition, {})[where.topic] = start
+    found = dict(versions)
+    for partition, given in inputs.items():
+        version = versions.get(partition, Version())
+        known = {topic: each for topic, each in version.offsets.items() if each >= 0}
+        found[partition] = version.at({**given, **known})
+    return found
+
+
+def missing_starts(
+    versions: Mapping[int, Version], inputs: Sequence[TopicPartition]
+) -> tuple[list[TopicPartition], list[TopicPartition]]:
+    """Return the inputs of which a version has no offset, and those that it reads from their
+    beginnings."""
+    unknown, first = [], []
+    for where in inputs:
+        version = versions.get(where.partition, Version())
+        offset = version.offsets.get(where.topic)
+        if offset is None:
+            unknown.append(where)
+        elif offset < 0:
+            first.append(where)
+    return unknown, first

@@ -1,0 +1,97 @@
+"""An executor reads the ranges of a task, and nothing else."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from moldau.client import TopicPartition
+from moldau.client.sync import Admin, Producer
+from moldau.streams.problems import StreamsError
+from moldau.streams.spark.ranges import TaskRanges, TopicRange
+from moldau.streams.spark.reading import RangeReader, worker_consumer
+from moldau.streams.spark.versions import Version
+from moldau.testing import SyncEmbeddedBroker
+from tests.spark import streams_apps as apps
+from tests.spark.topics import make_topic
+from tests.streams.spark.batches import Batches
+
+
+@pytest.fixture
+def consumer(moldau_broker: SyncEmbeddedBroker) -> Iterator[dict[str, str]]:
+    """The settings of a consumer, which an executor keeps open."""
+    settings = {
+        "bootstrap.servers": moldau_broker.bootstrap_servers,
+        "isolation.level": "read_committed",
+    }
+    yield settings
+    worker_consumer(settings).close()
+
+
+def read(consumer: dict[str, str], topic: str, start: int, end: int) -> list[bytes | None]:
+    task = TaskRanges(0, Version(), (TopicRange(topic, start, end),))
+    found: list[bytes | None] = []
+    with closing(RangeReader(consumer, task)) as reader:
+        while reader.unread:
+            for _, chunk in reader.poll([topic]):
+                assert chunk.next_offset <= end
+                found += chunk.values
+    return found
+
+
+def fill(broker: SyncEmbeddedBroker, topic: str, transactions: int) -> None:
+    """Write two records a transaction, and a marker after them."""
+    make_topic(broker, topic, 1)
+    with Producer(
+        bootstrap_servers=broker.bootstrap_servers, transactional_id=f"{topic}-id"
+    ) as producer:
+        for at in range(transactions):
+            with producer.transaction():
+                producer.send_many(topic, [f"{at}a".encode(), f"{at}b".encode()], partition=0)
+
+
+def test_a_range_gives_its_records_and_ends_after_the_markers_of_transactions(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, consumer: dict[str, str]
+) -> None:
+    fill(moldau_broker, moldau_topic, 3)
+
+    assert read(consumer, moldau_topic, 0, 4) == [b"0a", b"0b", b"1a"]
+    assert read(consumer, moldau_topic, 4, 9) == [b"1b", b"2a", b"2b"]
+    assert read(consumer, moldau_topic, 8, 9) == []
+    assert read(consumer, moldau_topic, 1, 3) == [b"0b"]
+
+
+def test_records_that_were_deleted_before_they_were_read_are_told_in_one_line(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, consumer: dict[str, str]
+) -> None:
+    fill(moldau_broker, moldau_topic, 3)
+    with Admin(bootstrap_servers=moldau_broker.bootstrap_servers) as admin:
+        admin.delete_records({TopicPartition(moldau_topic, 0): 4})
+
+    with pytest.raises(StreamsError, match="read up to offset 1, and the log begins at 4") as told:
+        read(consumer, moldau_topic, 1, 9)
+    assert "\n" not in str(told.value)
+
+
+def test_inputs_run_in_the_order_of_their_times_however_batches_are_cut(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    servers, names = moldau_broker.bootstrap_servers, (f"{moldau_topic}-e", f"{moldau_topic}-s")
+    whole, cut = (apps.windowed_join(name) for name in names)
+    for app in (whole, cut):
+        apps.make_topics(servers, app)
+        apps.write(servers, app.name, 0, 120)
+    expected = apps.in_order(apps.embedded(servers, whole, tmp_path / "state"), names[0])
+
+    batches = Batches(cut.plan(), servers, tmp_path, Random(1), (3, 7))
+    try:
+        batches.settle()
+    finally:
+        batches.close()
+
+    assert sum(map(len, expected.values())) > 100
+    assert apps.in_order(apps.outs_of(servers, cut), names[1]) == expected
