@@ -5,11 +5,12 @@ from __future__ import annotations
 import logging
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
-from queue import Empty
 from typing import Any, Final, Self
 
-from moldau.runtime.threads import Queue, here
+from moldau.runtime.children import Mailbox
+from moldau.runtime.threads import here
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark.failures import first_line
@@ -22,6 +23,13 @@ _IDLE_S: Final = 0.05
 _CANCEL_S: Final = 0.2
 _CANCELS_MAX: Final = 150
 _SETTLE_S: Final = 2.0
+
+
+@dataclass(frozen=True, slots=True)
+class Ended:
+    """The end of the app: the error of a sub-topology, or None after `stop`."""
+
+    error: Exception | None
 
 
 class SparkApp:
@@ -46,10 +54,10 @@ class SparkApp:
         self._prepared = prepared
         self._queries = [Query(prepared, each, spark.sparkContext) for each in plan.programs]
         self._inputs = Inputs(prepared.settings.of("admin"), prepared.layout, prepared.checkpoint)
-        self._stops: list[Queue[None]] = []
-        self._left: Queue[None] = here().queue()
+        self._stops: list[Mailbox[bool]] = []
+        self._left = Mailbox[bool]()
         """One item for each thread that has ended."""
-        self._ended: Queue[Exception | None] = here().queue()
+        self._ended = Mailbox[Ended]()
         """What `wait` waits for."""
         self._is_stopping = False
         self._is_over = False
@@ -69,7 +77,7 @@ class SparkApp:
         after the one before it, such as "1s", at the earliest."""
         pause_s = milliseconds(interval, "interval") / 1000
         for query in self._queries:
-            stop = here().queue()
+            stop = Mailbox[bool]()
             self._stops.append(stop)
             here().start(partial(self._repeat, query, stop, pause_s), query.name)
         return self
@@ -78,10 +86,10 @@ class SparkApp:
         """Wait until a sub-topology ends. Raise StreamsError if it failed.
 
         The main thread waits in Python alone, so that no signal interrupts a call of Java."""
-        error = self._ended.get()
+        ended = self._ended.take(None)
         with self._told():
-            if error is not None:
-                raise error
+            if ended is not None and ended.error is not None:
+                raise ended.error
 
     def process_available(self) -> None:
         """Run all records that are there, and what they lead to in topics that the app writes.
@@ -100,15 +108,15 @@ class SparkApp:
             return
         self._is_stopping = self._is_over = True
         for stop in self._stops:
-            stop.put(None)
+            stop.put(True)
         running = len(self._stops)
         for _ in range(_CANCELS_MAX):
             if not running:
                 break
             for query in self._queries:
                 query.cancel()
-            running -= _came(self._left, _CANCEL_S)
-        self._ended.put(None)
+            running -= bool(self._left.take(_CANCEL_S))
+        self._ended.put(Ended(None))
         self._inputs.close()
         self._prepared.close()
 
@@ -118,7 +126,7 @@ class SparkApp:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _repeat(self, query: Query, stop: Queue[None], pause_s: float) -> None:
+    def _repeat(self, query: Query, stop: Mailbox[bool], pause_s: float) -> None:
         """Run batches until the app stops, or one fails."""
         threads, error = here(), None
         try:
@@ -128,12 +136,12 @@ class SparkApp:
                 left_s = begin + pause_s - threads.monotonic()
                 wait_s = max(left_s, 0.0 if ran else _IDLE_S)
                 if wait_s > 0:
-                    _came(stop, wait_s)
+                    stop.take(wait_s)
         except Exception as found:
             error = found
         if not self._is_stopping:
-            self._ended.put(error)
-        self._left.put(None)
+            self._ended.put(Ended(error))
+        self._left.put(True)
 
     def _has_settled(self, until: dict[Any, int]) -> bool:
         """Whether no more records come out of the app's own topics. When a producer knows that its
@@ -141,7 +149,7 @@ class SparkApp:
         threads = here()
         deadline = threads.monotonic() + _SETTLE_S
         while not self._inputs.are_settled() and threads.monotonic() < deadline:
-            _came(threads.queue(), _IDLE_S)
+            Mailbox[bool]().take(_IDLE_S)
         return not any(each.has_more(self._inputs, until) for each in self._queries)
 
     @contextmanager
@@ -154,12 +162,3 @@ class SparkApp:
             yield
         except (PySparkException, Py4JError) as error:
             raise StreamsError(f"app={self._app}: {first_line(error)}") from None
-
-
-def _came(queue: Queue[None], timeout_s: float) -> bool:
-    """Take an item; return whether there was one in time."""
-    try:
-        queue.get(timeout=timeout_s)
-    except Empty:
-        return False
-    return True
