@@ -72,8 +72,8 @@ venv: $(VENV)/.made ## make .venv with moldau and its tools
 peers: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.docs ## install other clients, the fuzzer and mkdocs: for conformance, bench and fuzz
 
 .PHONY: demo
-demo: $(VENV)/.demo ## a shop: PostgreSQL, Connect, Streams and Spark, and a page of plots; ENGINE=spark runs the Streams app on Spark
-	@$(BIN)/python -m examples.shop $(if $(ENGINE),--engine $(ENGINE))
+demo: $(VENV)/.demo ## a shop: PostgreSQL, Connect, Streams and Spark, and a page of plots; ENGINE=spark runs the Streams app on Spark, KEEP=1 leaves it running with the console
+	@$(BIN)/python -m examples.shop $(if $(ENGINE),--engine $(ENGINE)) $(if $(KEEP),--keep)
 
 .PHONY: demo-broker
 demo-broker: venv ## a broker starts, and a million records are sent and read

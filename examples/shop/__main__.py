@@ -9,6 +9,8 @@ totals differ from those of the database.
 from __future__ import annotations
 
 import argparse
+import itertools
+import os
 import random
 import signal
 import sys
@@ -25,7 +27,7 @@ from examples.shop import lake
 from examples.shop.checking import differences, revenue_of_topic, totals_of_lake
 from examples.shop.database import MINUTE_MS, NAMES, Shop, Totals, postgresql
 from examples.shop.processes import Command, DemoFailed, running, wait_until
-from examples.shop.report import Lag, page
+from examples.shop.report import Appendix, Lag, page, svg_in
 from examples.shop.topology import APP, CUSTOMERS, ORDERS, SALES
 from moldau.client import LATEST
 from moldau.client.sync import Admin, KafkaError
@@ -41,6 +43,7 @@ SINK = "shop-lake"
 START_S = 120.0
 LAG_EVERY_S = 0.5
 MINUTES_PER_SECOND = 2
+KEPT_ORDERS = 20
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,13 +55,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("--page", type=Path, default=ROOT / "build" / "shop" / "report.html")
     engine = "what runs the Streams app (embedded)"
     parser.add_argument("--engine", choices=list(PIPELINES), default="embedded", help=engine)
+    keep = "leave all of it running with the console at the end, until Ctrl-C"
+    parser.add_argument("--keep", action="store_true", help=keep)
     given = parser.parse_args(arguments)
     signal.signal(signal.SIGTERM, signal.default_int_handler)
     console = Console()
     try:
         with tempfile.TemporaryDirectory(prefix="moldau-shop-") as folder:
             demo = Demo(console, Path(folder), given.patience, given.engine)
-            return demo.run(given.minutes, given.orders, given.page)
+            return demo.run(given.minutes, given.orders, given.page, keep=given.keep)
     except DemoFailed as error:
         console.print(f"the demo failed: {error}", style="red", markup=False)
         return 1
@@ -80,9 +85,14 @@ class Demo:
         self._lake = folder / "lake"
         self._lags: list[Lag] = []
         self._command: Command
+        self._words: list[str] = []
+        self._worker = ""
+        self._picture = ""
 
-    def run(self, minutes: int, orders: int, target: Path) -> int:
-        """Run the demo, and write the page to `target`. Return the exit code."""
+    def run(self, minutes: int, orders: int, target: Path, *, keep: bool) -> int:
+        """Run the demo, and write the page to `target`. Return the exit code.
+
+        With `keep` it goes on selling, with the console beside it, until it is interrupted."""
         with ExitStack() as stack:
             address = stack.enter_context(postgresql(self._folder))
             # The times of orders must be recent: a broker deletes records that are a week old.
@@ -96,10 +106,15 @@ class Demo:
             self._sell_and_wait(shop, admin, minutes, orders)
             database = shop.totals()
             problems = self._differences(database, bootstrap)
-        seconds = time.monotonic() - self._started_at
-        target.parent.mkdir(parents=True, exist_ok=True)
-        target.write_text(page(database, self._lags, seconds, problems), encoding="utf-8")
-        return self._print_result(database, problems, target, seconds)
+            seconds = time.monotonic() - self._started_at
+            target.parent.mkdir(parents=True, exist_ok=True)
+            appendix = Appendix(self._picture, self._sources(target))
+            text = page(database, self._lags, seconds, problems, appendix)
+            target.write_text(text, encoding="utf-8")
+            code = self._print_result(database, problems, target, seconds)
+            if keep:
+                self._keep(stack, shop, bootstrap, minutes)
+        return code
 
     # The pipeline
 
@@ -110,14 +125,45 @@ class Demo:
             "lake": self._lake,
             "checkpoints": self._folder / "checkpoints",
         }
-        words = ["pipeline", "run", str(self._pipeline), "--data", str(self._folder / "pipeline")]
+        self._words = [str(self._pipeline), "--data", str(self._folder / "pipeline")]
         for name, value in variables.items():
-            words += ["--var", f"{name}={value}"]
+            self._words += ["--var", f"{name}={value}"]
+        words = ["pipeline", "run", *self._words]
         self._command = stack.enter_context(running("pipeline", words, self._folder, ROOT))
         bootstrap = self._command.wait_for_line("broker", START_S)
+        self._worker = self._command.wait_for_line("worker", START_S)
         self._command.wait_for_line("pipeline shop runs", START_S)
         self._print_step("pipeline", str(self._pipeline.relative_to(ROOT)))
         return bootstrap
+
+    def _draw(self) -> Command:
+        """Start to draw the pipeline with the numbers that its parts have now."""
+        words = ["pipeline", "status", *self._words, "--svg", "--own-broker"]
+        return Command("picture", words, self._folder, ROOT)
+
+    def _sources(self, target: Path) -> dict[str, str]:
+        """Return the files of the demo, with links from the page to them."""
+        folder = Path(__file__).parent
+        names = [self._pipeline.name, "topology.py", "database.py", "checking.py", "report.py"]
+        return {name: os.path.relpath(folder / name, target.parent) for name in names}
+
+    def _keep(self, stack: ExitStack, shop: Shop, bootstrap: str, minutes: int) -> None:
+        """Go on selling, a minute's orders a second, until it is interrupted."""
+        words = ["console", "--bootstrap", bootstrap, "--connect", self._worker]
+        words += ["--listen", "127.0.0.1:0"]
+        console = stack.enter_context(running("console", words, self._folder, ROOT))
+        address = console.wait_for_line("moldau console is up at", START_S)
+        self._console.print(
+            f"the console: {address}\nthe shop goes on selling; Ctrl-C ends it and deletes its "
+            "data",
+            soft_wrap=True,
+            markup=False,
+        )
+        for minute in itertools.count(minutes):
+            self._command.check()
+            console.check()
+            shop.sell(minute, KEPT_ORDERS)
+            time.sleep(1.0)
 
     # The run
 
@@ -143,11 +189,14 @@ class Demo:
             sold_at = time.monotonic()
             sold = 0
             before, moved_at = (-1, -1, -1, -1), sold_at
+            picture: Command | None = None
             while True:
                 due = int((time.monotonic() - sold_at) * MINUTES_PER_SECOND) + 1
                 while sold < min(due, minutes):
                     shop.sell(sold, counts[sold])
                     sold += 1
+                if picture is None and sold > minutes // 2:
+                    picture = self._draw()
                 done = (shop.sold, _records(admin, ORDERS), _records(admin, SALES),
                         lake.count(self._lake))  # fmt: skip
                 for task, count in zip(tasks, done, strict=True):
@@ -164,6 +213,8 @@ class Demo:
                         f"{self._patience_s:.0f} s:\n{output}"
                     )
                 time.sleep(LAG_EVERY_S)
+        assert picture is not None
+        self._picture = svg_in(picture.output(START_S))
         self._wait_for_streams_app(admin)
         wait_until(lambda: _lag(admin, f"connect-{SINK}") == 0, "the Spark sink", START_S)
         self._record_lag(admin)

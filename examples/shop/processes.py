@@ -62,6 +62,14 @@ class Command:
         text = self.log.read_text(encoding="utf-8", errors="replace")
         return "\n".join(f"  {line[:300]}" for line in text.splitlines()[-12:])
 
+    def output(self, timeout_s: float) -> str:
+        """Wait until the command has ended by itself. Return what it wrote."""
+        try:
+            self._process.wait(timeout_s)
+        except subprocess.TimeoutExpired:
+            self.stop()
+        return self.log.read_text(encoding="utf-8", errors="replace")
+
     def stop(self) -> None:
         """Stop the command with SIGTERM, or with SIGKILL if that takes too long."""
         self._process.terminate()

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from html import escape
 from itertools import cycle
@@ -34,6 +34,7 @@ text { fill: var(--soft); font-size: 12px; } .name { fill: var(--ink); }
 .one { stroke: var(--bar); } .two { stroke: var(--other); }
 .one, .two { fill: none; stroke-width: 2; }
 .key-one { fill: var(--bar); } .key-two { fill: var(--other); }
+ul { margin: 0; padding-left: 20px; } a { color: var(--bar); }
 """
 
 
@@ -46,8 +47,25 @@ class Lag:
     lake: int
 
 
-def page(totals: Totals, lags: Sequence[Lag], seconds: float, problems: Sequence[str]) -> str:
+@dataclass(frozen=True)
+class Appendix:
+    """What the page has beside its numbers: the picture of the running pipeline, and links."""
+
+    picture: str = ""
+    """An SVG, with the numbers of the parts while orders were sold."""
+    sources: Mapping[str, str] = field(default_factory=dict)
+    """The files that the demo is made of, by their names: links to them."""
+
+
+def page(
+    totals: Totals,
+    lags: Sequence[Lag],
+    seconds: float,
+    problems: Sequence[str],
+    appendix: Appendix | None = None,
+) -> str:
     """Return the whole HTML page."""
+    appendix = appendix or Appendix()
     verdict = (
         "The lake, the topics and the database agree on every total."
         if not problems
@@ -65,11 +83,15 @@ def page(totals: Totals, lags: Sequence[Lag], seconds: float, problems: Sequence
         for start, cents in sorted(totals.by_minute.items())
     ]
     best = sorted(totals.by_customer.items(), key=lambda each: -each[1])[:10]
-    plots = (
+    plots = [
         ("Revenue per minute", columns(minutes)),
         ("Top customers", bars(best)),
         ("Lag while it ran, in records", lines(lags)),
-    )
+    ]
+    if appendix.picture:
+        # In a page an SVG needs no namespace.
+        picture = appendix.picture.replace(' xmlns="http://www.w3.org/2000/svg"', "")
+        plots.insert(0, ("The pipeline, halfway through the orders", picture))
     sections = "".join(
         f'<section><h2>{escape(name)}</h2><div class="plot">{svg}</div></section>'
         for name, svg in plots
@@ -79,8 +101,25 @@ def page(totals: Totals, lags: Sequence[Lag], seconds: float, problems: Sequence
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>The shop</title><style>{_STYLE}</style></head><body><main>"
         f"<h1>The shop</h1><p>{escape(verdict)}</p>"
-        f'<div class="numbers">{cards}</div>{sections}</main></body></html>\n'
+        f'<div class="numbers">{cards}</div>{sections}{_links(appendix.sources)}'
+        "</main></body></html>\n"
     )
+
+
+def svg_in(output: str) -> str:
+    """Return the SVG in the output of a command; an empty text if there is none."""
+    begin, end = output.find("<svg"), output.rfind("</svg>")
+    return output[begin : end + len("</svg>")] if 0 <= begin < end else ""
+
+
+def _links(sources: Mapping[str, str]) -> str:
+    if not sources:
+        return ""
+    items = "".join(
+        f'<li><a href="{escape(target)}">{escape(name)}</a></li>'
+        for name, target in sources.items()
+    )
+    return f"<section><h2>Made by</h2><ul>{items}</ul></section>"
 
 
 def columns(values: Sequence[tuple[str, int]]) -> str:

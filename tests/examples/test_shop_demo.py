@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -33,5 +34,10 @@ def test_the_demo_agrees_with_its_database_and_leaves_a_page(tmp_path: Path) -> 
     assert done.returncode == 0, done.stdout + done.stderr
     assert "database, topics and lake agree on every total" in done.stdout
     assert str(page) in done.stdout
-    assert page.read_text().count("<svg") == 3
+    text = page.read_text()
+    assert text.count("<svg") == 4
+    assert text.count("records/s") >= 2
+    links = re.findall(r'href="([^"]*)"', text)
+    assert [each for each in links if not (page.parent / each).is_file()] == []
+    assert any(each.endswith("topology.py") for each in links)
     assert [each for each in scratch.iterdir() if each.name.startswith("moldau-shop-")] == []

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
+from moldau.pipeline.edges import ReadSchema
 from moldau.pipeline.pipeline import App, AppPlan, Pipeline, Step
 from moldau.pipeline.reading import Inputs, Reading, read_pipeline
 
@@ -70,6 +71,7 @@ def read(
     plans: Mapping[str, AppPlan | str] | None = None,
     files: Mapping[str, str] | None = None,
     target: str | None = None,
+    read_schema: ReadSchema | None = None,
     **variables: str,
 ) -> Reading:
     """Read the text of a file. `plans` are app plans by target, `files` other files by path."""
@@ -83,9 +85,8 @@ def read(
     def explain(apps: Sequence[App], counts: Mapping[str, int]) -> list[AppPlan | str]:
         return [known[each.target] for each in apps]
 
-    return read_pipeline(
-        text, "p.yaml", Inputs("/srv/p", read_text, explain, variables, target=target)
-    )
+    inputs = Inputs("/srv/p", read_text, explain, variables, target=target, read_schema=read_schema)
+    return read_pipeline(text, "p.yaml", inputs)
 
 
 def pipeline(text: str = WORDS) -> Pipeline:
@@ -97,5 +98,5 @@ def pipeline(text: str = WORDS) -> Pipeline:
 
 def problem_lines(text: str, **given: Mapping[str, str]) -> list[str]:
     """Return the problems as `lint` prints them, without the file's name."""
-    found = read(text, **given).problems  # type: ignore[arg-type]
-    return [each.format("p.yaml").removeprefix("p.yaml:") for each in found]
+    found = read(text, **given)  # type: ignore[arg-type]
+    return [found.files.format(each).removeprefix("p.yaml:") for each in found.problems]

@@ -92,30 +92,53 @@ def test_the_pipeline_with_variables_is_sound() -> None:
 
 
 def test_the_pipeline_with_a_job_is_sound() -> None:
-    script = "import os\n\nfrom pyspark.sql import SparkSession\n\n"
-    script += next(each for each in blocks("") if each.startswith("spark = "))
+    script = "from pyspark.sql import SparkSession\n\n"
+    script += next(each for each in blocks("") if "find-large" in each and "spark = " in each)
 
     assert problem_lines(blocks("yaml")[3], files={"/srv/p/large_orders.py": script}) == []
 
 
+def test_the_pipeline_with_a_folder_is_sound() -> None:
+    files = {"/srv/p/large/spark-pipeline.yml": blocks("yaml")[5]}
+
+    assert problem_lines(blocks("yaml")[4], files=files) == []
+
+
+def test_the_pipeline_of_several_files_is_sound() -> None:
+    files = {
+        "/srv/p/topics.yaml": "topics: {lines: {partitions: 2}}\n",
+        "/srv/p/sinks/files.yaml": "sinks:\n  write: {connector.class: FileStreamSink, "
+        "topics: lines, file: out.txt}\n",
+    }
+
+    assert problem_lines(blocks("yaml")[6], files=files) == []
+
+
+def test_types_that_do_not_fit_are_told_like_that() -> None:
+    (expected,) = re.findall(r"^pipeline\.yaml:(8: .*)$", GUIDE, re.MULTILINE)
+
+    assert problem_lines(blocks("yaml")[7]) == [expected]
+
+
 def test_the_pipeline_with_a_target_is_sound() -> None:
-    assert problem_lines(blocks("yaml")[4]) == []
-    found = read(blocks("yaml")[4], target="prod")
+    assert problem_lines(blocks("yaml")[8]) == []
+    found = read(blocks("yaml")[8], target="prod")
     assert found.problems == ()
     (sink,) = found.pipeline.sinks
     assert (sink.config["file"], sink.config["tasks.max"]) == ("/srv/words/lines.txt", "2")
 
 
 def test_the_mistakes_are_told_like_that() -> None:
-    expected = re.findall(r"^pipeline\.yaml:(\d.*)$", GUIDE, re.MULTILINE)
+    mistakes = GUIDE[GUIDE.index("## Find mistakes") :]
+    expected = re.findall(r"^pipeline\.yaml:(\d.*)$", mistakes, re.MULTILINE)
 
-    assert problem_lines(blocks("yaml")[5]) == expected
+    assert problem_lines(blocks("yaml")[9]) == expected
     assert len(expected) == 4
 
 
 def test_the_table_names_every_section() -> None:
     table = re.findall(r"^\| `([a-z]+)` \|", GUIDE, re.MULTILINE)
 
-    assert table == ["pipeline", "variables", "topics", "sources", "topologies", "jobs",
+    assert table == ["pipeline", "include", "variables", "topics", "sources", "topologies", "jobs",
                      "sinks", "worker", "broker"]  # fmt: skip
-    assert set(table) == set(PipelineSection.model_fields)
+    assert set(table) - {"include"} == set(PipelineSection.model_fields)

@@ -15,25 +15,20 @@ pytestmark = [pytest.mark.real, pytest.mark.deep]
 _PATIENCE_S = 600.0
 """A JVM on a busy machine takes minutes."""
 _SPARK = """\
-import os
-
 from pyspark.sql import SparkSession
+
+from moldau.spark import cluster_options
 
 spark = SparkSession.builder.getOrCreate()
 lines = spark.readStream.format("moldau").options(
-    **{
-        "kafka.bootstrap.servers": os.environ["MOLDAU_BOOTSTRAP"],
-        "kafka.group.id": "upper",
-        "subscribe": "lines",
-        "startingOffsets": "earliest",
-    }
+    **cluster_options(),
+    **{"kafka.group.id": "upper", "subscribe": "lines", "startingOffsets": "earliest"},
 )
 (
     lines.load()
     .selectExpr("upper(CAST(value AS STRING)) AS value")
     .writeStream.format("moldau")
-    .option("kafka.bootstrap.servers", os.environ["MOLDAU_BOOTSTRAP"])
-    .option("topic", "upper")
+    .options(**cluster_options(), topic="upper")
     .option("checkpointLocation", "checkpoint")
     .start()
     .awaitTermination()

@@ -52,7 +52,7 @@ def test_a_job_is_known_with_its_topics() -> None:
     found = read(JOBS, files=FILES)
     assert found.problems == ()
     (job,) = found.pipeline.jobs
-    assert (job.script, job.reads, job.writes) == ("/srv/p/large.py", ("orders",), ("large",))
+    assert (job.path, job.reads, job.writes) == ("/srv/p/large.py", ("orders",), ("large",))
     assert found.pipeline.writers_of("large") == ["large-orders"]
     assert found.pipeline.readers_of("orders") == ["large-orders"]
     assert found.pipeline.groups == ("large-orders", "connect-write")
@@ -123,7 +123,7 @@ def test_status_has_a_row_for_it() -> None:
         ("spark.master: local[2]", "spark.remote: sc://a", "needs spark.deploy: remote"),
         ("writes: [large]", "writes: [orders]", "records run in a circle"),
         ("  large-orders:", "  write:", "jobs.write has that name already"),
-        ("    script: large.py\n", "", "jobs.large-orders.script is missing: add it"),
+        ("    script: large.py\n", "", "6: error: jobs.large-orders: name either its"),
     ],
 )
 def test_mistakes_are_found_with_their_lines(old: str, new: str, expected: str) -> None:
@@ -132,19 +132,73 @@ def test_mistakes_are_found_with_their_lines(old: str, new: str, expected: str) 
     assert any(expected in each for each in lines), lines
 
 
+FOLDER = (
+    JOBS.replace("script: large.py", "folder: large")
+    .replace('    arguments: [--least, "100"]\n', "    every: 60\n")
+    .replace("      spark.packages: org.example:lib:1.0\n", "")
+)
+SPEC = """\
+name: large
+storage: file:///srv/p/storage
+libraries: [{glob: {include: "transformations/**"}}]
+"""
+
+
+def lint_folder(
+    spec: str = SPEC, text: str = FOLDER, name: str = "spark-pipeline.yml"
+) -> list[str]:
+    return problem_lines(text, files={f"/srv/p/large/{name}": spec})
+
+
+def test_a_folder_of_declarative_pipelines_is_a_job() -> None:
+    found = read(FOLDER, files={"/srv/p/large/spark-pipeline.yaml": SPEC})
+    assert found.problems == ()
+    (job,) = found.pipeline.jobs
+    assert (job.path, job.is_folder, job.every_s) == ("/srv/p/large", True, 60)
+    assert job.place == "large/, on Spark local[2]"
+    assert job_words(job) == [
+        "spark", "pipelines", "--master", "local[2]", "--name", "large-orders",
+        "--conf", "spark.sql.shuffle.partitions=2", "/srv/p/large",
+    ]  # fmt: skip
+    assert "  -> large-orders  job large/, on Spark local[2]\n" in pipeline_text(found.pipeline)
+
+
+@pytest.mark.parametrize(
+    ("spec", "expected"),
+    [
+        (SPEC.replace("name: large\n", ""), "/srv/p/large/spark-pipeline.yml: name is missing"),
+        (f"{SPEC}librarys: []\n", "spark-pipeline.yml:4: a spec has no key librarys; did you mean"),
+        ("- a\n", "it must be a mapping with name, storage and libraries"),
+    ],
+)
+def test_mistakes_in_the_spec_of_a_folder_are_found(spec: str, expected: str) -> None:
+    (line,) = lint_folder(spec)
+    assert line.startswith("7: error: jobs.large-orders: ")
+    assert expected in line
+
+
+def test_a_job_has_a_script_or_a_folder_with_one_spec() -> None:
+    (none,) = lint_folder(name="spark-pipelines.yml")
+    assert "/srv/p/large has no spec: it needs one spark-pipeline.yml" in none
+    both = FOLDER.replace("    folder: large\n", "    folder: large\n    script: large.py\n")
+    assert any(
+        "6: error: jobs.large-orders: name either" in each for each in lint_folder(text=both)
+    )
+    assert lint_folder(text=FOLDER.replace("every: 60", "every: 0"))[0].startswith(
+        "11: error: jobs.large-orders.every: input should be greater than or equal to 1"
+    )
+
+
 _COPY = """\
-import os
 import sys
 
-from moldau.client import TopicPartition
 from moldau.client.sync import Consumer, Producer
+from moldau.spark import cluster_settings
 
-servers, marker = os.environ["MOLDAU_BOOTSTRAP"], sys.argv[1]
-with Consumer(
-    bootstrap_servers=servers, group_id="upper", auto_offset_reset="earliest"
-) as consumer:
+cluster, marker = cluster_settings(), sys.argv[1]
+with Consumer(cluster, group_id="upper", auto_offset_reset="earliest") as consumer:
     consumer.subscribe(["lines"])
-    with Producer(bootstrap_servers=servers) as producer:
+    with Producer(cluster) as producer:
         try:
             while True:
                 for part in consumer.poll(0.2):
@@ -160,6 +214,10 @@ _MORE = """\
   once:
     script: once.py
     reads: [lines]
+  again:
+    script: again.py
+    reads: [lines]
+    every: 1
 """
 
 
@@ -172,6 +230,7 @@ def test_jobs_run_beside_the_other_parts(tmp_path: Path) -> None:
         ("pipeline.yaml", JOB + _MORE),
         ("upper.py", _COPY),
         ("once.py", "print('done')\n"),
+        ("again.py", "open('again.txt', 'a').write('x')\n"),
         ("input.txt", "to\nbe\n"),
     ):
         (folder.path / name).write_text(text)
@@ -180,6 +239,7 @@ def test_jobs_run_beside_the_other_parts(tmp_path: Path) -> None:
     with folder.running() as run:
         wait_until(lambda: out.exists() and set(out.read_text().split()) >= {"TO", "BE"}, "output")
         wait_until(lambda: folder.state()["parts"]["job once"]["state"] == FINISHED, "the end")
+        wait_until(lambda: len((folder.path / "again.txt").read_text()) > 1, "a second run")
         rows = {
             each["part"]: each for each in json.loads(folder.moldau("pipeline", "status", "--json"))
         }

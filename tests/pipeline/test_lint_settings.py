@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -11,11 +10,10 @@ import pytest
 from moldau.broker.settings.tables import TOPIC_SETTINGS as BROKER_ROWS
 from moldau.cli import main
 from moldau.config.yaml_tree import parse
-from moldau.pipeline.pipeline import AppPlan
-from moldau.pipeline.queries import Query, check_queries, column_names
+from moldau.pipeline.queries import Query, check_queries
 from moldau.pipeline.topic_settings import TOPIC_SETTINGS
 from tests.connectors.spark.runners import need_spark
-from tests.pipeline.files import PLANS, WORDS, problem_lines, read
+from tests.pipeline.files import WORDS, problem_lines, read
 from tests.suites import may_use_java
 
 SPARK_SINK = """\
@@ -85,29 +83,6 @@ def test_settings_of_an_app_are_checked_by_the_app(
     assert "pipeline.yaml:13: error: topologies.count-words.settings: poll.ms must be" in first
     assert "fetch.max.byts" in second
     assert "acks" not in second
-
-
-def test_columns_that_the_records_of_an_app_lack_are_warned_of() -> None:
-    words = PLANS["words:app"]
-    assert not isinstance(words, str)
-    plans: dict[str, AppPlan | str] = {
-        "words:app": replace(words, fields={"counts": ("id", "amount", "name")})
-    }
-
-    found = [each.format("p.yaml") for each in read(WORDS + SPARK_SINK, plans=plans).problems]
-
-    assert found == [
-        "p.yaml:21: warning: sinks.to-lake: value.schema has tags, which the records of counts "
-        "lack (they have amount, id, name)"
-    ]
-    assert problem_lines(WORDS + SPARK_SINK) == []
-
-
-def test_the_columns_of_a_ddl_are_named_without_those_inside() -> None:
-    ddl = "id BIGINT, `a b`: STRUCT<x: INT, y: MAP<STRING, INT>>, d DECIMAL(10, 2) NOT NULL"
-
-    assert column_names(ddl) == ["id", "a b", "d"]
-    assert column_names("") == []
 
 
 def test_the_answer_about_a_query_has_its_line() -> None:

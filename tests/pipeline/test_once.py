@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.pipeline.data_directory import FINISHED, PartState
+from moldau.pipeline.data_directory import FINISHED, WAITING, PartState
 from moldau.pipeline.pipeline import Job, Pipeline
 from moldau.pipeline.settled import Offsets, Settled, left_over
 from moldau.pipeline.status import Row
@@ -59,6 +59,15 @@ def test_a_job_is_waited_for_until_it_has_finished_or_its_group_is_at_the_end() 
     assert left_over(grouped, offsets({"g": {IN: 5}}), [], running) == []
 
 
+def test_a_job_that_waits_for_its_next_start_is_done_when_its_group_is_at_the_end() -> None:
+    waiting = {"job count": PartState("job", state=WAITING)}
+    job = Job("count", 1, "count.py", reads=("lines",), every_s=60)
+    assert left_over(Pipeline("words", jobs=(job,)), offsets({}), [], waiting) == []
+    grouped = Pipeline("words", jobs=(Job("count", 1, "count.py", ("lines",), (), "g"),))
+    assert left_over(grouped, offsets({"g": {IN: 4}}), [], waiting) == ["count"]
+    assert left_over(grouped, offsets({"g": {IN: 5}}), [], waiting) == []
+
+
 def test_it_has_settled_when_nothing_moves_for_a_while() -> None:
     settled = Settled(10)
     assert not settled.on_look([], offsets(DONE), 0.0)
@@ -81,3 +90,20 @@ def test_a_run_ends_by_itself_and_the_next_one_goes_on(tmp_path: Path) -> None:
         assert "all records are processed" in said
     assert folder.counts() == {"to": 2, "be": 1, "or": 1, "not": 1}
     assert folder.moldau("pipeline", "run", "--idle", "3", code=2) == ""
+
+
+@pytest.mark.real
+@pytest.mark.deep
+def test_a_run_of_an_exactly_once_app_ends_though_its_topics_end_with_markers(
+    tmp_path: Path,
+) -> None:
+    folder = Folder.of_example(tmp_path)
+    file = folder.path / "pipeline.yaml"
+    settings = "    settings: {processing.guarantee: exactly_once_v2, commit.interval.ms: 100}\n"
+    file.write_text(file.read_text().replace("words:app\n", f"words:app\n{settings}"))
+    folder.write("to", "be", "or", "not", "to")
+
+    said = folder.moldau("pipeline", "run", "--once", "--idle", "2")
+
+    assert "all records are processed" in said
+    assert folder.counts() == {"to": 2, "be": 1, "or": 1, "not": 1}

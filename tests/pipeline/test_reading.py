@@ -42,7 +42,7 @@ def test_a_sound_file_is_read() -> None:
             "partitions: 2}",
             "partition: 2}",
             "3: error: topics.lines has no key partition; did you mean partitions? "
-            "(known: partitions, replication, config, external)",
+            "(known: partitions, replication, config, external, schema)",
         ),
         ("partitions: 2}", "partitions: two}", "3: error: topics.lines.partitions: input should be a valid integer, unable to parse string as an integer"),  # noqa: E501
         ("partitions: 2}", "partitions: 0}", "3: error: topics.lines.partitions: input should be greater than or equal to 1"),  # noqa: E501

@@ -86,6 +86,7 @@ def _plan(found: Mapping[str, Any]) -> AppPlan:
             for program in found["programs"]
         ),
         problem=found["problem"],
-        fields={topic: tuple(names) for topic, names in found["fields"].items()},
+        types_read=found["types"]["reads"],
+        types_written=found["types"]["writes"],
         wrong_settings={each["name"]: each["text"] for each in found["settings"]},
     )

@@ -58,6 +58,9 @@ class PipelineCommand:
         _add_target(status)
         _add_select(status)
         status.add_argument("--watch", action="store_true", help="repeat every second until Ctrl-C")
+        status.add_argument(
+            "--svg", action="store_true", help="write the picture of the pipeline with its numbers"
+        )
         reset = _action(
             actions, "reset", "let an app or a sink read from the beginning at the next run", _reset
         )
@@ -126,6 +129,7 @@ def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Read
     from moldau.pipeline.app_plans import explain_apps
     from moldau.pipeline.queries import check_sql_with_spark
     from moldau.pipeline.reading import Inputs, read_pipeline
+    from moldau.pipeline.registries import registered_shape
     from moldau.pipeline.selection import selected
     from moldau.runtime.files import parent_path
     from moldau.runtime.places import absolute_path
@@ -141,6 +145,8 @@ def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Read
         assignments(arguments.var, "variable"),
         checks_connectors,
         check_sql_with_spark if arguments.act is _lint else None,
+        registered_shape,
+        getattr(arguments, "connect", None) is None,
         arguments.target,
     )
     reading = read_pipeline(files.read_text(path), arguments.file, inputs)
@@ -153,7 +159,7 @@ def _read_valid(arguments: Namespace, context: Context) -> tuple[Reading, str]:
     """Read the file, as `_read`, and print its problems. Raise UsageError if one is an error."""
     reading, directory = _read(arguments)
     for each in reading.problems:
-        context.err.write(f"{each.format(arguments.file)}\n")
+        context.err.write(f"{reading.files.format(each)}\n")
     if not reading.is_valid:
         raise UsageError(f"{arguments.file} has errors, so nothing was done: correct them")
     return reading, directory
@@ -230,13 +236,14 @@ def _lint(arguments: Namespace, context: Context) -> int:
         write_json(
             context.out,
             [
-                {"line": each.line, "kind": each.kind, "text": each.text}
+                {"file": file, "line": line, "kind": each.kind, "text": each.text}
                 for each in reading.problems
+                for file, line in [reading.files.at(each.line)]
             ],
         )
     else:
         for each in reading.problems:
-            context.out.write(f"{each.format(arguments.file)}\n")
+            context.out.write(f"{reading.files.format(each)}\n")
         if not reading.problems:
             context.out.write(f"{arguments.file}: no problems\n")
     return Exit.DONE if reading.is_valid else Exit.FAILED
@@ -300,7 +307,7 @@ def _draw(arguments: Namespace, context: Context) -> int:
 
     reading, _ = _read(arguments)
     for each in reading.problems:
-        context.err.write(f"{each.format(arguments.file)}\n")
+        context.err.write(f"{reading.files.format(each)}\n")
     draw = pipeline_svg if arguments.svg else pipeline_text
     context.out.write(draw(reading.pipeline))
     return Exit.DONE
@@ -357,10 +364,13 @@ def _run(arguments: Namespace, context: Context) -> int:
 
 def _status(arguments: Namespace, context: Context) -> int:
     from moldau.cli.output import write_json, write_table
+    from moldau.pipeline.picture import pipeline_svg
     from moldau.pipeline.status import HEADER, HEALTHY, status_rows
     from moldau.pipeline.status_reader import StatusReader
     from moldau.runtime.node_processes import pause_s
 
+    if arguments.svg and (arguments.watch or arguments.json):
+        raise UsageError("--svg writes one picture: leave --watch and --json out")
     reading, directory = _read(arguments, checks_connectors=False)
     data = _data_directory(arguments, reading, directory)
     client = _settings_of_last_run(arguments, context, data)
@@ -371,7 +381,10 @@ def _status(arguments: Namespace, context: Context) -> int:
             pause_s(_PAUSE_S)
             now = reader.read()
             rows = status_rows(reading.pipeline, now, before)
-            if arguments.json:
+            if arguments.svg:
+                records = reader.record_counts()
+                context.out.write(pipeline_svg(reading.pipeline, rows, records))
+            elif arguments.json:
                 write_json(context.out, [each.to_json() for each in rows])
             else:
                 if arguments.watch and context.is_terminal:

@@ -74,13 +74,15 @@ def worker_settings(
 
 def _security_settings(client: Mapping[str, str]) -> dict[str, str]:
     """Return the security settings of the worker, repeated for the clients of its tasks."""
-    shared = {
-        key: value
-        for key, value in client.items()
-        if key.startswith(("security.", "sasl.", "ssl."))
-    }
     prefixes = ("", "producer.", "consumer.", "admin.")
+    shared = security_settings(client)
     return {prefix + key: value for prefix in prefixes for key, value in shared.items()}
+
+
+def security_settings(client: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings of TLS and login among those of a client."""
+    prefixes = ("security.", "sasl.", "ssl.", "config.providers")
+    return {key: value for key, value in client.items() if key.startswith(prefixes)}
 
 
 def app_words(app: App, bootstrap: str, state: str, settings_file: str) -> list[str]:

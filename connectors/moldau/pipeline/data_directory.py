@@ -23,6 +23,8 @@ _TAIL_BYTES = 8192
 _LOG_BYTES: Final = 1024 * 1024
 FINISHED: Final = "FINISHED"
 """The state of a job that has ended by itself, without an error."""
+WAITING: Final = "WAITING"
+"""The state of a job that has ended without an error, and starts again after a pause."""
 OWN_BROKER: Final = "own"
 """`RunState.cluster` of a run with its own broker."""
 

@@ -1,53 +1,64 @@
-"""Jobs of a pipeline: PySpark scripts, with the settings of the Spark connectors. No IO."""
+"""Jobs of a pipeline: PySpark scripts, and folders of Spark Declarative Pipelines. No IO."""
 
 from __future__ import annotations
 
 import posixpath
 from collections.abc import Callable, Iterator, Mapping
+from contextlib import suppress
 from typing import Final
 
 from moldau.config.file_problems import Problem, nearest
-from moldau.config.yaml_tree import Node
+from moldau.config.yaml_tree import Node, parse
+from moldau.errors import ConfigError
 from moldau.pipeline.pipeline import Job
 from moldau.pipeline.references import has_reference
 from moldau.pipeline.sections import JobSection
 
-BOOTSTRAP: Final = "MOLDAU_BOOTSTRAP"
-"""The environment variable in which a script finds the brokers."""
 _CONF: Final = "spark.conf."
 _KEYS: Final = ("spark.deploy", "spark.master", "spark.remote", "spark.packages")
 _DEPLOYS: Final = ("local", "remote")
+_SPEC_KEYS: Final = (
+    "name", "storage", "libraries", "catalog", "database", "schema", "configuration",
+)  # fmt: skip
+"""The keys of a spec. It needs the first three."""
 
 
-def jobs_of(found: Mapping[str, JobSection], root: Node, base: str) -> tuple[Job, ...]:
-    """Return the jobs of the file. Relative paths of scripts count from `base`."""
-    return tuple(
-        Job(
+def jobs_of(
+    found: Mapping[str, JobSection], root: Node, base: str
+) -> tuple[tuple[Job, ...], list[Problem]]:
+    """Return the jobs of the file, and what is wrong with the others. Relative paths count from
+    `base`."""
+    jobs, problems = [], []
+    for name, each in found.items():
+        line = root.line_at(("jobs", name))
+        path = each.folder or each.script
+        if path is None or (each.folder and each.script):
+            text = "name either its script or its folder of Spark Declarative Pipelines"
+            problems.append(Problem(line, f"jobs.{name}: {text}"))
+            continue
+        job = Job(
             name,
-            root.line_at(("jobs", name)),
-            posixpath.join(base, each.script),
+            line,
+            posixpath.join(base, path),
             tuple(each.reads),
             tuple(each.writes),
             each.group,
             tuple(each.arguments),
             each.config,
+            is_folder=each.folder is not None,
+            every_s=each.every,
         )
-        for name, each in found.items()
-    )
+        jobs.append(job)
+    return tuple(jobs), problems
 
 
 def check_job(job: Job, root: Node, read_text: Callable[[str], str]) -> Iterator[Problem]:
-    """Yield the problems of a job's script and settings."""
+    """Yield the problems of a job's script or folder, and of its settings."""
     where = f"jobs.{job.name}"
-    try:
-        compile(read_text(job.script), job.script, "exec", dont_inherit=True)
-    except OSError as error:
-        line = root.line_at(("jobs", job.name, "script"))
-        yield Problem(line, f"{where}: {job.script}: {error.strerror or error}")
-    except (SyntaxError, ValueError) as error:
-        at = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
-        line = root.line_at(("jobs", job.name, "script"))
-        yield Problem(line, f"{where}: {job.script}{at}: {getattr(error, 'msg', error)}")
+    check = _spec_problems if job.is_folder else _script_problems
+    line = root.line_at(("jobs", job.name, "folder" if job.is_folder else "script"))
+    for text in check(job, read_text):
+        yield Problem(line, f"{where}: {text}")
     for key, value in job.config.items():
         line = root.line_at(("jobs", job.name, "config", key))
         if key not in _KEYS and not key.startswith(_CONF):
@@ -60,6 +71,46 @@ def check_job(job: Job, root: Node, read_text: Callable[[str], str]) -> Iterator
     yield from _contradictions(job, root, where)
     if not job.reads and not job.writes:
         yield Problem(job.line, f"{where}: name its topics in reads and writes")
+
+
+def _script_problems(job: Job, read_text: Callable[[str], str]) -> Iterator[str]:
+    try:
+        compile(read_text(job.path), job.path, "exec", dont_inherit=True)
+    except OSError as error:
+        yield f"{job.path}: {error.strerror or error}"
+    except (SyntaxError, ValueError) as error:
+        at = f", line {error.lineno}" if isinstance(error, SyntaxError) else ""
+        yield f"{job.path}{at}: {getattr(error, 'msg', error)}"
+
+
+def _spec_problems(job: Job, read_text: Callable[[str], str]) -> Iterator[str]:
+    """Yield what is wrong with the spec of a folder, as far as it can be seen without Spark."""
+    from moldau.spark.declarative import SPEC_FILES
+
+    found = {}
+    for name in SPEC_FILES:
+        with suppress(OSError):
+            found[posixpath.join(job.path, name)] = read_text(posixpath.join(job.path, name))
+    if len(found) != 1:
+        what = "both specs" if found else "no spec"
+        yield f"{job.path} has {what}: it needs one {SPEC_FILES[0]}"
+        return
+    ((path, text),) = found.items()
+    try:
+        spec, problems = parse(text, path, "it must be a mapping with name, storage and libraries")
+    except ConfigError as error:
+        yield str(error)
+        return
+    entries = spec.entries()
+    for problem in problems:
+        yield f"{path}:{problem.line}: {problem.text}"
+    for key, node in entries.items():
+        if key not in _SPEC_KEYS:
+            known = f"{nearest(key, _SPEC_KEYS)} (known: {', '.join(_SPEC_KEYS)})"
+            yield f"{path}:{node.line}: a spec has no key {key}{known}"
+    for key in _SPEC_KEYS[:3]:
+        if key not in entries or not entries[key].value:
+            yield f"{path}: {key} is missing: add it"
 
 
 def _contradictions(job: Job, root: Node, where: str) -> Iterator[Problem]:
@@ -87,7 +138,7 @@ def _contradictions(job: Job, root: Node, where: str) -> Iterator[Problem]:
 
 def job_words(job: Job) -> list[str]:
     """Return the command line of a job."""
-    words = ["spark", "run"]
+    words = ["spark", "pipelines" if job.is_folder else "run"]
     if job.is_remote:
         words += ["--remote", job.config["spark.remote"]]
     else:
@@ -101,4 +152,4 @@ def job_words(job: Job) -> list[str]:
             conf["spark.jars.packages"] = packages
         for key, value in conf.items():
             words += ["--conf", f"{key}={value}"]
-    return [*words, job.script, *job.arguments]
+    return [*words, job.path, *job.arguments]

@@ -1,23 +1,37 @@
 """Draw a pipeline as an SVG, with sources, topics, apps, jobs and sinks in columns.
 
 A part is one column to the right of the rightmost part before it. An app's box has its operators.
+With the rows of `status`, each box has its numbers too.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from html import escape
 
 from moldau.pipeline.pipeline import App, Connector, Pipeline
+from moldau.pipeline.status import HEALTHY, Row
 from moldau.pipeline.text import operators
 
 _WIDTH, _GAP_X, _GAP_Y, _MARGIN = 220, 56, 22, 24
 _HEAD, _LINE, _CHARACTERS = 42, 14, 34
 
-_STYLE = (
-    "text{font:13px sans-serif;fill:#1b2733}.small{font-size:11px;fill:#52606d}"
-    "rect{stroke:#52606d;rx:6}.topic{fill:#e3f2e6;rx:18}.source{fill:#dbeafe}.sink{fill:#ede9fe}"
-    ".app{fill:#fdf0d5}.job{fill:#fde2e4}path{stroke:#52606d;fill:none;marker-end:url(#tip)}"
+_STYLE = "".join(
+    f".pipeline {each}"  # a page may have other pictures beside this one
+    for each in (
+        "text{font:13px sans-serif;fill:#1b2733}",
+        "text.small{font-size:11px;fill:#52606d}",
+        "text.numbers{font-size:11px;font-weight:600}",
+        "text.wrong{fill:#b42318}",
+        "rect{stroke:#52606d;rx:6}",
+        "rect.topic{fill:#e3f2e6;rx:18}",
+        "rect.source{fill:#dbeafe}",
+        "rect.sink{fill:#ede9fe}",
+        "rect.app{fill:#fdf0d5}",
+        "rect.job{fill:#fde2e4}",
+        "path{stroke:#52606d;fill:none;marker-end:url(#tip)}",
+    )
 )
 
 
@@ -27,15 +41,22 @@ class _Box:
     title: str
     under: str
     lines: tuple[str, ...] = ()
+    numbers: str = ""
+    is_wrong: bool = False
 
     @property
     def height(self) -> int:
-        return _HEAD + _LINE * len(self.lines) + (6 if self.lines else 0)
+        count = len(self.lines) + bool(self.numbers)
+        return _HEAD + _LINE * count + (6 if count else 0)
 
 
-def pipeline_svg(pipeline: Pipeline) -> str:
-    """Return the pipeline as an SVG document."""
-    boxes = _boxes(pipeline)
+def pipeline_svg(
+    pipeline: Pipeline, rows: Sequence[Row] = (), records: Mapping[str, int] | None = None
+) -> str:
+    """Return the pipeline as an SVG document.
+
+    `rows` are those of `status`, and `records` how many records each topic has."""
+    boxes = _with_numbers(_boxes(pipeline), rows, records or {})
     arrows = _arrows(pipeline, boxes)
     positions = _positions(boxes, arrows)
     right = max((x for x, _ in positions.values()), default=0) + _WIDTH + _MARGIN
@@ -43,8 +64,8 @@ def pipeline_svg(pipeline: Pipeline) -> str:
     parts = [_drawn_arrow(positions, boxes, begin, end) for begin, end in arrows]
     parts += [_drawn(box, *positions[key]) for key, box in boxes.items()]
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" width="{right}" height="{bottom}" '
-        f'viewBox="0 0 {right} {bottom}"><title>{escape(pipeline.name)}</title>'
+        f'<svg xmlns="http://www.w3.org/2000/svg" class="pipeline" width="{right}" '
+        f'height="{bottom}" viewBox="0 0 {right} {bottom}"><title>{escape(pipeline.name)}</title>'
         f"<style>{_STYLE}</style>"
         '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" '
         'markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" style="fill:#52606d;'
@@ -63,6 +84,25 @@ def _boxes(pipeline: Pipeline) -> dict[str, _Box]:
         {f"part {each.name}": _Box("job", each.name, each.place) for each in pipeline.jobs}
     )
     found.update({f"part {each.name}": _connector(each) for each in pipeline.sinks})
+    return found
+
+
+def _with_numbers(
+    boxes: dict[str, _Box], rows: Sequence[Row], records: Mapping[str, int]
+) -> dict[str, _Box]:
+    found = dict(boxes)
+    for row in rows:
+        key = f"part {row.part}"
+        if key in found:
+            numbers = [] if row.rate is None else [f"{row.rate:,.0f} records/s"]
+            numbers += [] if row.lag is None else [f"lag {row.lag:,}"]
+            is_wrong = row.state not in HEALTHY
+            if is_wrong or not numbers:
+                numbers.insert(0, row.state)
+            found[key] = replace(found[key], numbers=", ".join(numbers), is_wrong=is_wrong)
+    for topic, count in records.items():
+        if (key := f"topic {topic}") in found:
+            found[key] = replace(found[key], numbers=f"{count:,} records")
     return found
 
 
@@ -122,9 +162,12 @@ def _positions(boxes: dict[str, _Box], arrows: list[tuple[str, str]]) -> dict[st
 
 
 def _drawn(box: _Box, x: int, y: int) -> str:
+    styled = [("small", each) for each in box.lines]
+    if box.numbers:
+        styled.append(("numbers wrong" if box.is_wrong else "numbers", box.numbers))
     lines = "".join(
-        f'<text class="small" x="{x + 10}" y="{y + _HEAD + 8 + _LINE * n}">{escape(line)}</text>'
-        for n, line in enumerate(box.lines)
+        f'<text class="{style}" x="{x + 10}" y="{y + _HEAD + 8 + _LINE * n}">{escape(line)}</text>'
+        for n, (style, line) in enumerate(styled)
     )
     return (
         f'<rect class="{box.kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{box.height}"/>'

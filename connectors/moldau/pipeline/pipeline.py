@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 EMBEDDED: Final = "embedded"
 SPARK: Final = "spark"
@@ -23,6 +23,8 @@ class Topic:
     config: Mapping[str, str] = field(default_factory=dict)
     is_external: bool = False
     """The topic is not the pipeline's own. It must exist, and is neither changed nor deleted."""
+    schema: str | None = None
+    """The columns of its values as DDL, or the address of a registry that has their schema."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,8 +88,10 @@ class AppPlan:
     chooses_topics: bool
     programs: tuple[tuple[Step, ...], ...]
     problem: str | None
-    fields: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
-    """The fields of the values in the topics that it writes, where they are known."""
+    types_read: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    """The formats and JSON Schemas of the values in the topics that it reads, where it declares
+    them; `types_written` are likewise."""
+    types_written: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     wrong_settings: Mapping[str, str] = field(default_factory=dict)
     """What is wrong with the app's settings, by name."""
 
@@ -141,17 +145,21 @@ class App:
 
 @dataclass(frozen=True, slots=True)
 class Job:
-    """A PySpark script. `group` is the one for which it commits offsets, if it does."""
+    """A PySpark script, or a folder of Spark Declarative Pipelines."""
 
     name: str
     line: int
-    script: str
+    path: str
     reads: tuple[str, ...] = ()
     writes: tuple[str, ...] = ()
     group: str | None = None
+    """The group for which it commits offsets, if it does."""
     arguments: tuple[str, ...] = ()
     config: Mapping[str, str] = field(default_factory=dict)
     chooses_topics: bool = False
+    is_folder: bool = False
+    every_s: int | None = None
+    """The pause after which it starts again when it has ended without an error."""
 
     @property
     def is_remote(self) -> bool:
@@ -159,9 +167,10 @@ class Job:
 
     @property
     def place(self) -> str:
-        """The name of its script, and the Spark that it runs on."""
+        """The name of its script or folder, and the Spark that it runs on."""
         key, otherwise = ("spark.remote", "") if self.is_remote else ("spark.master", "local[*]")
-        return f"{self.script.rpartition('/')[2]}, on Spark {self.config.get(key, otherwise)}"
+        name = self.path.rstrip("/").rpartition("/")[2] + "/" * self.is_folder
+        return f"{name}, on Spark {self.config.get(key, otherwise)}"
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from moldau.pipeline.data_directory import FINISHED, DataDirectory, PartState, PipelineFailed
+from moldau.pipeline.data_directory import (
+    FINISHED,
+    WAITING,
+    DataDirectory,
+    PartState,
+    PipelineFailed,
+)
 from moldau.pipeline.restarts import Restarts
 from moldau.runtime import Runtime
 from moldau.runtime.node_processes import NodeProcess, pause_s
@@ -36,9 +42,12 @@ class PartProcess:
         runtime: Runtime,
         *,
         variables: Mapping[str, str] | None = None,
+        every_s: int | None = None,
     ) -> None:
         """`name` begins with the part's kind. `directory` is that of the pipeline file. `variables`
-        are of the environment. A job may end by itself; others are started again."""
+        are of the environment. A job may end by itself: it starts again after `every_s`, if that is
+        given. Others are started again."""
+        self._every_s = every_s
         self._variables = {**_NO_PROFILE, **(variables or {})}
         self.name = name
         self.state = PartState(name.partition(" ")[0])
@@ -110,8 +119,7 @@ class PartProcess:
         process.wait(0)
         self._process = None
         if code == 0 and self.state.kind == "job":
-            self.state.pid, self.state.error, self.state.state = None, None, FINISHED
-            report(f"{self.name} has finished")
+            self._on_end_of_job(report)
             return True
         self.state.error = self._exit_message(code)
         self.state.pid = None
@@ -123,6 +131,14 @@ class PartProcess:
         self._restart_at_s = self._clock.monotonic() + pause
         report(f"{self.state.error}; it starts again in {pause:.1f} s")
         return True
+
+    def _on_end_of_job(self, report: Report) -> None:
+        self.state.pid, self.state.error, self.state.state = None, None, FINISHED
+        if self._every_s is None:
+            report(f"{self.name} has finished")
+        else:
+            self.state.state = WAITING
+            self._restart_at_s = self._clock.monotonic() + self._every_s
 
     def _exit_message(self, code: int) -> str:
         how = f"exit code {code}" if code >= 0 else f"signal {-code}"

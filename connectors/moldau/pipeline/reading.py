@@ -8,16 +8,17 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Final
 
 from moldau.config.file_problems import Problem
-from moldau.config.yaml_tree import Node, parse
+from moldau.config.yaml_tree import Node
 from moldau.errors import MoldauError
 from moldau.pipeline.app_engines import check_engine
 from moldau.pipeline.connectors import check_connector, check_worker, connector_of
+from moldau.pipeline.edges import ReadSchema, check_edges
+from moldau.pipeline.including import SourceFiles, read_files
 from moldau.pipeline.jobs import check_job, jobs_of
 from moldau.pipeline.pipeline import App, AppPlan, Connector, Pipeline, Topic
-from moldau.pipeline.queries import CheckSql, check_columns, check_queries
+from moldau.pipeline.queries import CheckSql, check_queries
 from moldau.pipeline.references import Variables, has_reference
 from moldau.pipeline.sections import ConnectorSection, PipelineSection, read_sections
 from moldau.pipeline.targets import for_target
@@ -28,9 +29,6 @@ Explain = Callable[[Sequence[App], Mapping[str, int]], list[AppPlan | str]]
 """Returns the plans of these apps. It gets the numbers of partitions of topics, by name.
 
 In place of a plan it may return a text that says why there is none."""
-
-
-_OTHERWISE: Final = "a pipeline file is a YAML mapping: write it as docs/pipelines.md shows"
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +45,22 @@ class Inputs:
     An action on a running pipeline does not need it: `run` has done it."""
     check_sql: CheckSql | None = None
     """Checks the SQL of Spark connectors; None leaves that to Spark."""
+    read_schema: ReadSchema | None = None
+    """Asks Schema Registries for the schemas of topics; None leaves them out."""
+    has_own_worker: bool = True
+    """Whether the file has the settings of the Connect worker; not with one of `--connect`."""
     target: str | None = None
     """The target of the file, such as `prod`."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """A pipeline and its problems, in the order of lines."""
+    """A pipeline and its problems, in the order of files and lines."""
 
     pipeline: Pipeline
     problems: tuple[Problem, ...]
+    """Their lines count through all files."""
+    files: SourceFiles
 
     @property
     def is_valid(self) -> bool:
@@ -66,8 +70,8 @@ class Reading:
 def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
     """Read a pipeline file. Every mistake becomes a problem of the result.
 
-    Raises ConfigError only if the text is not a YAML mapping, or is too large."""
-    root, problems = parse(text, file, _OTHERWISE)
+    Raises ConfigError only if a file is not a YAML mapping, or is too large."""
+    root, files, problems = read_files(text, file, inputs.base, inputs.read_text)
     root, found = for_target(root, inputs.target)
     problems += found
     variables = Variables(root, inputs.variables, inputs.base)
@@ -89,7 +93,8 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
         problems += check_connector(each, node, sections.worker.settings)
     apps, found = _apps(sections, root, topics, inputs)
     problems += found
-    jobs = jobs_of(sections.jobs, root, inputs.base)
+    jobs, found = jobs_of(sections.jobs, root, inputs.base)
+    problems += found
     for job in jobs:
         problems += check_job(job, root, inputs.read_text)
     pipeline = Pipeline(
@@ -103,10 +108,12 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
         jobs,
     )
     problems += _misplaced_references(pipeline, root)
-    problems += check_wiring(pipeline)
-    problems += check_columns(pipeline, root)
+    problems += check_wiring(pipeline, files)
+    if inputs.checks_connectors:
+        worker = pipeline.worker if inputs.has_own_worker else {}
+        problems += check_edges(pipeline, root, worker, inputs.read_schema)
     problems += check_queries(pipeline, root, inputs.check_sql)
-    return Reading(pipeline, tuple(sorted(dict.fromkeys(problems))))
+    return Reading(pipeline, tuple(sorted(dict.fromkeys(problems))), files)
 
 
 def _load_connector_files(root: Node, inputs: Inputs, variables: Variables) -> list[Problem]:
@@ -146,6 +153,7 @@ def _topics(sections: PipelineSection, root: Node) -> tuple[Topic, ...]:
             each.replication,
             each.config,
             each.external,
+            each.schema_,
         )
         for name, each in sections.topics.items()
     )

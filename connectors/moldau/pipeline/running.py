@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Final
 
+from moldau.cli.commands.cluster_connection import BOOTSTRAP_VARIABLE, CONFIG_VARIABLE
 from moldau.cli.plans import Action
 from moldau.connect.installed.plugins import resolved
 from moldau.errors import MoldauError
@@ -21,12 +22,13 @@ from moldau.pipeline.commandlines import (
     QUICK_SESSIONS,
     app_words,
     broker_words,
+    security_settings,
     worker_settings,
     worker_words,
 )
 from moldau.pipeline.connectors import resolved_for_worker, unresolved
 from moldau.pipeline.data_directory import OWN_BROKER, DataDirectory, PipelineFailed, RunState
-from moldau.pipeline.jobs import BOOTSTRAP, job_words
+from moldau.pipeline.jobs import job_words
 from moldau.pipeline.last_run import LastRun
 from moldau.pipeline.missed import MissedRecords
 from moldau.pipeline.pipeline import CHECKPOINT, App, Connector, Job, Pipeline
@@ -137,7 +139,7 @@ class PipelineRun:
         for app in self._pipeline.apps:
             self._start_app(app, client)
         for job in self._pipeline.jobs:
-            self._start_job(job)
+            self._start_job(job, client)
         self._start_connectors(self._pipeline.sources, found)
         self._save()
         with Cluster(client) as cluster:
@@ -322,18 +324,22 @@ class PipelineRun:
         self._apps.append(part)
         self._report(f"app        {app.name} ({app.place})")
 
-    def _start_job(self, job: Job) -> None:
-        part = self._new_part(f"job {job.name}", job_words(job), {BOOTSTRAP: self._state.bootstrap})
+    def _start_job(self, job: Job, client: Mapping[str, str]) -> None:
+        # A secret must be in no command line: the job reads the file.
+        bootstrap = {"bootstrap.servers": self._state.bootstrap}
+        settings = {**security_settings(client), **bootstrap}
+        path = self._data.write_settings(f"job-{job.name}", settings)
+        variables = {BOOTSTRAP_VARIABLE: self._state.bootstrap, CONFIG_VARIABLE: path}
+        part = PartProcess(
+            f"job {job.name}", job_words(job), self._data, self._directory, self._runtime,
+            variables=variables, every_s=job.every_s,
+        )  # fmt: skip
         part.start()
         self._jobs.append(part)
         self._report(f"job        {job.name} ({job.place})")
 
-    def _new_part(
-        self, name: str, words: list[str], variables: Mapping[str, str] | None = None
-    ) -> PartProcess:
-        return PartProcess(
-            name, words, self._data, self._directory, self._runtime, variables=variables
-        )
+    def _new_part(self, name: str, words: list[str]) -> PartProcess:
+        return PartProcess(name, words, self._data, self._directory, self._runtime)
 
     def _parts(self) -> list[PartProcess]:
         found = [self._broker, self._worker, *self._apps, *self._jobs]

@@ -32,6 +32,7 @@ class TopicSection(Section):
     replication: int | None = Field(None, ge=1, le=32_767)
     config: dict[str, str] = {}
     external: bool = False
+    schema_: str | None = Field(None, alias="schema")  # pydantic has a method `schema`
 
 
 class ConnectorSection(Section):
@@ -51,12 +52,16 @@ class TopologySection(Section):
 
 
 class JobSection(Section):
-    """A PySpark script, its topics, and the settings of Spark that the connectors have."""
+    """A PySpark script, or a folder of Spark Declarative Pipelines, with its topics.
 
-    script: str
+    It has the settings of Spark that the connectors have."""
+
+    script: str | None = None
+    folder: str | None = None
     reads: list[str] = []
     writes: list[str] = []
     group: str | None = None
+    every: int | None = Field(None, ge=1, le=86_400)
     arguments: list[str] = []
     config: dict[str, str] = {}
 
@@ -156,7 +161,8 @@ def _message(location: tuple[Any, ...], error: Mapping[str, Any]) -> str:
     match error["type"]:
         case "extra_forbidden":
             parent = ".".join(map(str, location[:-1]))
-            known = list(_model_at(location[:-1]).model_fields)
+            fields = _model_at(location[:-1]).model_fields
+            known = [each.alias or name for name, each in fields.items()]
             what = f"{parent} has no key {location[-1]}" if parent else f"no section {location[-1]}"
             return f"{what}{nearest(str(location[-1]), known)} (known: {', '.join(known)})"
         case "missing":

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from moldau.pipeline.data_directory import FINISHED, PartState
+from moldau.pipeline.data_directory import FINISHED, WAITING, PartState
 from moldau.pipeline.pipeline import Pipeline
 from moldau.pipeline.status import HEALTHY, Row
 
@@ -48,7 +48,8 @@ def left_over(
             found.append(app.name)
     for job in pipeline.jobs:
         part = parts.get(f"job {job.name}")
-        if part is not None and part.state == FINISHED:
+        state = None if part is None else part.state
+        if state == FINISHED or (state == WAITING and job.group is None):
             continue
         if job.group is None or _is_behind(offsets, job.group, list(job.reads)):
             found.append(job.name)

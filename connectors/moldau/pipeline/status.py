@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.pipeline.data_directory import FINISHED, PartState
+from moldau.pipeline.data_directory import FINISHED, WAITING, PartState
 from moldau.pipeline.missed import missed_text
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from moldau.pipeline.cluster import Progress
 
 HEADER: Final = ("PART", "KIND", "STATE", "LAG", "MISSED", "RATE/S", "RESTARTS", "ERROR")
-HEALTHY: Final = frozenset({"RUNNING", FINISHED})
+HEALTHY: Final = frozenset({"RUNNING", FINISHED, WAITING})
 _LATELY_S: Final = 60.0
 _UNHEALTHY: Final = frozenset({"FAILED", "DEGRADED"})
 

@@ -61,6 +61,21 @@ class StatusReader:
             now_s, state.parts, connectors, groups, problems, state.errors, state.missed
         )
 
+    def record_counts(self) -> dict[str, int]:
+        """Return how many offsets each topic of the pipeline has, once `read` has been called.
+
+        It is empty if the cluster does not answer."""
+        if self._cluster is None:
+            return {}
+        try:
+            offsets = self._cluster.offsets(self._pipeline)
+        except MoldauError:
+            return {}
+        counts: dict[str, int] = {}
+        for where, end in offsets.ends.items():
+            counts[where[0]] = counts.get(where[0], 0) + end - offsets.begins[where]
+        return counts
+
     def _open(self, client: Mapping[str, str]) -> Cluster:
         if self._cluster is None:
             self._cluster = Cluster(client)

@@ -11,13 +11,15 @@ import re
 from collections.abc import Iterator
 
 from moldau.config.file_problems import Problem, nearest, warning
+from moldau.pipeline.including import SourceFiles
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 
 
-def check_wiring(pipeline: Pipeline) -> list[Problem]:
-    """Return the problems that break any of the rules."""
+def check_wiring(pipeline: Pipeline, files: SourceFiles | None = None) -> list[Problem]:
+    """Return the problems that break any of the rules. `files` name the place of a part that is in
+    another file."""
     return [
-        *_duplicate_names(pipeline),
+        *_duplicate_names(pipeline, files),
         *_undeclared(pipeline),
         *_unwritten(pipeline),
         *_unused(pipeline),
@@ -35,21 +37,32 @@ def _parts(pipeline: Pipeline) -> list[tuple[str, Connector | App | Job]]:
     return found
 
 
-def _duplicate_names(pipeline: Pipeline) -> Iterator[Problem]:
+def _duplicate_names(pipeline: Pipeline, files: SourceFiles | None) -> Iterator[Problem]:
     """Find parts with the same name, and apps with the same id: both name groups and offsets."""
-    seen: dict[str, str] = {}
+
+    def place(line: int, other: int) -> str:
+        """Where the other part is, if that is another file."""
+        if files is None or files.at(line)[0] == files.at(other)[0]:
+            return ""
+        return f" in {files.place(other)}"
+
+    seen: dict[str, tuple[str, int]] = {}
     for where, part in _parts(pipeline):
         if part.name in seen:
-            yield Problem(part.line, f"{where}: {seen[part.name]} has that name already")
-        seen.setdefault(part.name, where)
-    apps: dict[str, str] = {}
+            first, line = seen[part.name]
+            at = place(part.line, line)
+            yield Problem(part.line, f"{where}: {first} has that name already{at}")
+        seen.setdefault(part.name, (where, part.line))
+    apps: dict[str, App] = {}
     for app in pipeline.apps:
         if app.plan is None:
             continue  # it cannot be imported, so its id is not known
         if app.plan.app in apps:
+            other = apps[app.plan.app]
             text = f"topologies.{app.name}: the app id {app.plan.app} is that of "
-            yield Problem(app.line, f"{text}topologies.{apps[app.plan.app]} too")
-        apps.setdefault(app.plan.app, app.name)
+            at = place(app.line, other.line)
+            yield Problem(app.line, f"{text}topologies.{other.name} too{at}")
+        apps.setdefault(app.plan.app, app)
 
 
 def _undeclared(pipeline: Pipeline) -> Iterator[Problem]:

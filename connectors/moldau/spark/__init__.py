@@ -14,17 +14,27 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from moldau.spark.cluster import cluster_options, cluster_settings
     from moldau.spark.java import Java, find_java
     from moldau.spark.session import new_session, prepare_environment
 
 _MODULES = {
     "Java": "moldau.spark.java",
+    "cluster_options": "moldau.spark.cluster",
+    "cluster_settings": "moldau.spark.cluster",
     "find_java": "moldau.spark.java",
     "new_session": "moldau.spark.session",
     "prepare_environment": "moldau.spark.session",
 }
 
-__all__ = ["Java", "find_java", "new_session", "prepare_environment"]
+__all__ = [
+    "Java",
+    "cluster_options",
+    "cluster_settings",
+    "find_java",
+    "new_session",
+    "prepare_environment",
+]
 
 
 def __getattr__(name: str) -> object:

@@ -1,7 +1,7 @@
 """Run the user's PySpark job with the data source and a suitable Java: `moldau spark`.
 
-The actions are `run`, `submit` and `warm`. `run` and `submit` replace this process by the job, so
-signals, output and exit code are the job's own. Importing this module is cheap.
+The actions are `run`, `pipelines`, `submit` and `warm`. The first three replace this process by the
+job, so signals, output and exit code are the job's own. Importing this module is cheap.
 """
 
 from __future__ import annotations
@@ -31,17 +31,20 @@ class SparkCommand:
         actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
         text = "run a script, in which SparkSession.builder.getOrCreate() has the data source"
         run = actions.add_parser("run", help=text, description=f"R{text[1:]}.")
-        run.add_argument("--master", metavar="URL", help=f"Spark's master; default: {_MASTER}")
-        run.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:15002")
-        run.add_argument("--name", help="the application's name; default: the script's name")
-        run.add_argument(
-            "--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting"
-        )
+        _add_session(run)
         run.add_argument("job", metavar="JOB.py", help="the script")
         run.add_argument(
             "arguments", nargs=REMAINDER, metavar="ARGS", help="the script's arguments"
         )
         run.set_defaults(act=_run)
+        text = "run a folder of Spark Declarative Pipelines, as spark-pipelines run does"
+        pipelines = actions.add_parser("pipelines", help=text, description=f"R{text[1:]}.")
+        _add_session(pipelines)
+        pipelines.add_argument("job", metavar="FOLDER", help="the folder of spark-pipeline.yml")
+        pipelines.add_argument(
+            "arguments", nargs=REMAINDER, metavar="ARGS", help="arguments of spark-pipelines run"
+        )
+        pipelines.set_defaults(act=_pipelines)
         text = "call the spark-submit of SPARK_HOME or of PySpark, with its own options"
         submit = actions.add_parser(
             "submit", help=text, description=f"C{text[1:]}.", add_help=False,
@@ -60,14 +63,61 @@ class SparkCommand:
         return int(arguments.act(arguments, context))
 
 
+def _add_session(parser: ArgumentParser) -> None:
+    parser.add_argument("--master", metavar="URL", help=f"Spark's master; default: {_MASTER}")
+    parser.add_argument("--remote", metavar="URL", help="a Spark Connect server: sc://host:15002")
+    parser.add_argument("--name", help="the application's name; default: the script's name")
+    parser.add_argument(
+        "--conf", action="append", default=[], metavar="NAME=VALUE", help="a Spark setting"
+    )
+
+
 def _run(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.real_files import RealFiles
     from moldau.runtime.signals import LEASH
-    from moldau.spark.reach import check_master, check_remote
-    from moldau.spark.session import DEFAULTS, need_connect
 
     if not RealFiles().exists(arguments.job):
         raise UsageError(f"the script {arguments.job} does not exist")
+    variables = _session_variables(arguments, context, {})
+    # A part of a pipeline ends with it.
+    runner = ("-m", "moldau.spark.leashed") if LEASH in context.environment else ()
+    return _replace_process(
+        [sys.executable, *runner, arguments.job, *arguments.arguments], variables, context
+    )
+
+
+def _pipelines(arguments: Namespace, context: Context) -> int:
+    from moldau.runtime.node_processes import free_ports
+    from moldau.spark.declarative import MODULE, PORT, find_spec_file, need_pipelines
+    from moldau.spark.session import need_connect
+
+    spec = find_spec_file(arguments.job)
+    need_connect()
+    need_pipelines()
+    port = str(free_ports(1)[0])
+    server = {
+        "spark.connect.grpc.binding.address": "127.0.0.1",
+        "spark.connect.grpc.binding.port": port,
+    }
+    variables = _session_variables(arguments, context, server)
+    if arguments.remote is None:
+        variables |= {
+            "SPARK_API_MODE": "connect",
+            "MASTER": arguments.master or _MASTER,
+            PORT: port,
+        }
+    words = [sys.executable, "-m", MODULE, "run", "--spec", spec, *arguments.arguments]
+    return _replace_process(words, variables, context)
+
+
+def _session_variables(
+    arguments: Namespace, context: Context, defaults: Mapping[str, str]
+) -> dict[str, str]:
+    """Return the environment in which `SparkSession.builder.getOrCreate()` makes the session of
+    these arguments. `defaults` are settings of Spark that `--conf` overrides."""
+    from moldau.spark.reach import check_master, check_remote
+    from moldau.spark.session import DEFAULTS, need_connect
+
     settings = _settings(arguments.conf)
     variables = _with_python(context.environment)
     if arguments.remote is not None:
@@ -85,13 +135,9 @@ def _run(arguments: Namespace, context: Context) -> int:
         variables |= _with_java(context.environment)
         options = {"master": master, "name": arguments.name or arguments.job.rpartition("/")[2]}
         variables[_SUBMIT_ARGS] = submit_args(
-            variables.get(_SUBMIT_ARGS, ""), options, {**DEFAULTS, **settings}
+            variables.get(_SUBMIT_ARGS, ""), options, {**DEFAULTS, **defaults, **settings}
         )
-    # A part of a pipeline ends with it.
-    runner = ("-m", "moldau.spark.leashed") if LEASH in context.environment else ()
-    return _replace_process(
-        [sys.executable, *runner, arguments.job, *arguments.arguments], variables, context
-    )
+    return variables
 
 
 def _submit(arguments: Namespace, context: Context) -> int:

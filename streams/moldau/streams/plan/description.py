@@ -11,6 +11,7 @@ from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.text import describe
 from moldau.streams.plan.topics import topology_topic
 from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.schemas import value_type
 
 
 def description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
@@ -28,27 +29,33 @@ def description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
         "chooses_topics": any(
             isinstance(step.operation, op.Sink) and not step.operation.topic for step in steps
         ),
-        "fields": _fields(plan, own),
+        "types": _types(plan, own),
         "makes": [*sorted(own), *plan.changelogs(), topology_topic(plan.app)],
         "programs": [_program(each) for each in plan.programs],
         "problem": _problem(plan, partitions),
     }
 
 
-def _fields(plan: Plan, own: set[str]) -> dict[str, list[str]]:
-    """Return the fields of the values in the topics that the app writes, where they are known.
-
-    A topic with values of several types has all their fields."""
-    found: dict[str, list[str] | None] = {}
-    for program in plan.programs:
-        for step in program.steps:
-            operation = step.operation
-            if not isinstance(operation, op.Sink) or not operation.topic or operation.topic in own:
-                continue
-            before, fields = found.get(operation.topic, []), operation.value.fields
-            known = before is not None and fields is not None
-            found[operation.topic] = [*before, *fields] if known else None  # type: ignore[misc]
-    return {topic: list(dict.fromkeys(names)) for topic, names in found.items() if names}
+def _types(plan: Plan, own: set[str]) -> dict[str, dict[str, Any]]:
+    """Return the types of the values in the topics that the app reads and writes, where it declares
+    them. A topic whose values have several types has none."""
+    found: dict[str, dict[str, list[Any]]] = {"reads": {}, "writes": {}}
+    for step in (step for program in plan.programs for step in program.steps):
+        operation = step.operation
+        if isinstance(operation, op.Source):
+            for topic in operation.topics:
+                found["reads"].setdefault(topic, []).append(value_type(operation.value, "read"))
+        elif isinstance(operation, op.Sink) and operation.topic:
+            types = found["writes"].setdefault(operation.topic, [])
+            types.append(value_type(operation.value, "written"))
+    return {
+        side: {
+            topic: types[0]
+            for topic, types in topics.items()
+            if topic not in own and types[0] is not None and types.count(types[0]) == len(types)
+        }
+        for side, topics in found.items()
+    }
 
 
 def _program(program: Program) -> dict[str, Any]:

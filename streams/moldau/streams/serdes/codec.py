@@ -12,8 +12,8 @@ class Codec:
     """The encoding of one type. Invariant: decode(encode(value)) == value.
 
     `is_hashable` says that equal values have equal bytes and a hash, so that a cache may use the
-    value itself as its key. `is_immutable` says that a value may be kept without a copy. `fields`
-    are the names that a record of the type has in JSON; None if they are not known.
+    value itself as its key. `is_immutable` says that a value may be kept without a copy. `kind` is
+    the type of the values; None if it is not known.
     """
 
     name: str
@@ -21,4 +21,4 @@ class Codec:
     decode: Callable[[bytes], Any]
     is_hashable: bool = False
     is_immutable: bool = False
-    fields: tuple[str, ...] | None = None
+    kind: Any = None

@@ -107,8 +107,8 @@ def _json_value(value: Any) -> bytes:
     return _encoder.encode(_native(value))
 
 
-TEXT = Codec("str", _text, bytes.decode, is_hashable=True, is_immutable=True)
-BYTES = Codec("bytes", _raw, bytes, is_hashable=True, is_immutable=True)
+TEXT = Codec("str", _text, bytes.decode, is_hashable=True, is_immutable=True, kind=str)
+BYTES = Codec("bytes", _raw, bytes, is_hashable=True, is_immutable=True, kind=bytes)
 # For keys without a declared type: text if the bytes are UTF-8, else bytes.
 LENIENT_TEXT = Codec("str or bytes", _plain, _lenient_text, is_hashable=True, is_immutable=True)
 LENIENT_JSON = Codec("json or text", _plain, _lenient_json)
@@ -161,30 +161,14 @@ def _json(kind: Any) -> Codec:
         ) from None
     hashable = _is_hashable(kind)
     encode: Callable[[Any], bytes] = _key_encoder.encode if hashable else _encoder.encode
-    fields = _fields(kind)
-    return Codec(type_name(kind), encode, decoder.decode, hashable, _is_immutable(kind), fields)
+    return Codec(type_name(kind), encode, decoder.decode, hashable, _is_immutable(kind), kind)
 
 
 def _model(kind: Any) -> Codec:
     def encode(value: Any) -> bytes:
         return value.model_dump_json().encode()  # type: ignore[no-any-return]
 
-    computed = kind.__pydantic_decorators__.computed_fields
-    fields = (*kind.model_fields, *computed)
-    return Codec(type_name(kind), encode, kind.model_validate_json, fields=fields)
-
-
-def _fields(kind: Any) -> tuple[str, ...] | None:
-    """Return the names that a record of this type has in JSON; None for other types."""
-    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
-        if kind.__struct_config__.array_like:
-            return None
-        tag = kind.__struct_config__.tag_field
-        names = tuple(each.encode_name for each in msgspec.structs.fields(kind))
-        return names if tag is None else (tag, *names)
-    if dataclasses.is_dataclass(kind):
-        return tuple(each.name for each in dataclasses.fields(kind))
-    return None
+    return Codec(type_name(kind), encode, kind.model_validate_json, kind=kind)
 
 
 def _is_hashable(kind: Any) -> bool:

@@ -1,0 +1,63 @@
+"""Run Spark Declarative Pipelines: `python -m moldau.spark.declarative run --spec FILE`.
+
+This is PySpark's own `spark-pipelines`, in a process that ends when its parent does, as a part of a
+`moldau pipeline` has to. Its Spark Connect server gets a free port: PySpark's own is the same one
+for all programs of a machine.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from importlib.util import find_spec
+from typing import Final
+
+from moldau.errors import ConfigError
+from moldau.runtime.real_files import RealFiles
+from moldau.runtime.signals import Terminated, interrupted_by_sigterm
+
+MODULE: Final = "moldau.spark.declarative"
+PORT: Final = "_MOLDAU_CONNECT_PORT"
+"""The environment variable with the port of the server that this process starts."""
+SPEC_FILES: Final = ("spark-pipeline.yml", "spark-pipeline.yaml")
+_TERMINATED: Final = 143
+
+
+def find_spec_file(folder: str) -> str:
+    """Return the path of the spec in a folder. Raises ConfigError if there is none, or are two."""
+    files = RealFiles()
+    found = [path for name in SPEC_FILES if files.exists(path := f"{folder.rstrip('/')}/{name}")]
+    if len(found) != 1:
+        what = "both specs" if found else "no spec"
+        raise ConfigError(f"the folder has {what}: it needs one {SPEC_FILES[0]}", folder=folder)
+    return found[0]
+
+
+def need_pipelines() -> None:
+    """Raise ConfigError if this PySpark has no declarative pipelines."""
+    if find_spec("pyspark.pipelines") is None:
+        raise ConfigError("only PySpark 4.1 and newer has them: pip install 'pyspark>=4.1'")
+
+
+def main() -> None:
+    """Run `spark-pipelines` with the arguments of the command line."""
+    from pyspark.errors import PySparkException
+    from pyspark.pipelines import cli
+    from pyspark.sql.connect.client.core import DefaultChannelBuilder
+
+    port = os.environ.pop(PORT, None)
+    if port is not None:
+        DefaultChannelBuilder.default_port = staticmethod(lambda: int(port))
+    try:
+        with interrupted_by_sigterm():
+            cli.main()
+    except Terminated:
+        sys.exit(_TERMINATED)
+    except PySparkException as error:
+        first = str(error).strip().partition("\n")[0]
+        sys.stderr.write(f"moldau: {first}\n")
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
