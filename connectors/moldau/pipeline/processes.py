@@ -7,6 +7,7 @@ leashed: however this process ends, its parts end with it.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 from moldau.pipeline.data_directory import (
@@ -30,28 +31,34 @@ Report = Callable[[str], None]
 """Shows one line to the user."""
 
 
+@dataclass(frozen=True, slots=True)
+class PartCommand:
+    """The command line of a part, and variables of its environment."""
+
+    words: Sequence[str]
+    variables: Mapping[str, str] = field(default_factory=dict)
+    every_s: int | None = None
+    """A job may end by itself, and starts again after this pause. Other parts are started again at
+    once."""
+
+
 class PartProcess:
     """One part of the pipeline: a command, its process and its restarts."""
 
     def __init__(
         self,
         name: str,
-        words: Sequence[str],
+        command: PartCommand,
         data: DataDirectory,
         directory: str,
         runtime: Runtime,
-        *,
-        variables: Mapping[str, str] | None = None,
-        every_s: int | None = None,
     ) -> None:
-        """`name` begins with the part's kind. `directory` is that of the pipeline file. `variables`
-        are of the environment. A job may end by itself: it starts again after `every_s`, if that is
-        given. Others are started again."""
-        self._every_s = every_s
-        self._variables = {**_NO_PROFILE, **(variables or {})}
+        """`name` begins with the part's kind. `directory` is that of the pipeline file."""
+        self._every_s = command.every_s
+        self._variables = {**_NO_PROFILE, **command.variables}
         self.name = name
         self.state = PartState(name.partition(" ")[0])
-        self._words = words
+        self._words = command.words
         self._data = data
         self._directory = directory
         self._clock = runtime.clock

@@ -15,7 +15,7 @@ from moldau.pipeline.cluster import Cluster
 from moldau.pipeline.commandlines import LOCAL, broker_words
 from moldau.pipeline.data_directory import DataDirectory
 from moldau.pipeline.pipeline import App, Connector, Pipeline
-from moldau.pipeline.processes import PartProcess, Report
+from moldau.pipeline.processes import PartCommand, PartProcess, Report
 from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import RealRuntime
 
@@ -64,7 +64,7 @@ def own_broker(
     """Start the pipeline's own broker in the block; yield the settings of its clients."""
     port = free_ports(1)[0]
     words = broker_words(pipeline, data.path("broker"), port)
-    broker = PartProcess("broker", words, data, directory, RealRuntime("pipeline"))
+    broker = PartProcess("broker", PartCommand(words), data, directory, RealRuntime("pipeline"))
     broker.start()
     try:
         broker.wait_for_line("bootstrap")

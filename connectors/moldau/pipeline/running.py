@@ -33,7 +33,7 @@ from moldau.pipeline.last_run import LastRun
 from moldau.pipeline.missed import MissedRecords
 from moldau.pipeline.pipeline import CHECKPOINT, App, Connector, Job, Pipeline
 from moldau.pipeline.plan import Plan, plan
-from moldau.pipeline.processes import PartProcess, Report
+from moldau.pipeline.processes import PartCommand, PartProcess, Report
 from moldau.pipeline.references import provider_settings, references_in
 from moldau.pipeline.settled import Settled, left_over
 from moldau.pipeline.status import LastErrors, connector_rows, state_changes
@@ -239,7 +239,7 @@ class PipelineRun:
             return client
         port = self._target.broker_port or free_ports(1)[0]
         words = broker_words(self._pipeline, self._data.path("broker"), port)
-        self._broker = self._new_part("broker", words)
+        self._broker = self._new_part("broker", PartCommand(words))
         self._broker.start()
         self._broker.wait_for_line("bootstrap")
         self._begin(last, OWN_BROKER, f"{LOCAL}:{port}")
@@ -280,7 +280,8 @@ class PipelineRun:
             record_worker(self._state, settings, existing)
             self._save()
             path = self._data.write_settings("worker", resolved_for_worker(settings))
-            self._worker = self._new_part("worker", worker_words(path, self._state.bootstrap, port))
+            words = worker_words(path, self._state.bootstrap, port)
+            self._worker = self._new_part("worker", PartCommand(words))
             self._worker.start()
             self._worker.wait_for_line("rest")
             self._connect = ConnectApi(f"http://{LOCAL}:{port}")
@@ -317,9 +318,8 @@ class PipelineRun:
         quick = QUICK_SESSIONS if is_quick else {}
         write = self._data.write_json_settings if app.is_on_spark else self._data.write_settings
         path = write(f"app-{app.name}", {**shared, **quick, **own})
-        part = self._new_part(
-            f"app {app.name}", app_words(app, self._state.bootstrap, stores, path)
-        )
+        words = app_words(app, self._state.bootstrap, stores, path)
+        part = self._new_part(f"app {app.name}", PartCommand(words))
         part.start()
         self._apps.append(part)
         self._report(f"app        {app.name} ({app.place})")
@@ -330,16 +330,14 @@ class PipelineRun:
         settings = {**security_settings(client), **bootstrap}
         path = self._data.write_settings(f"job-{job.name}", settings)
         variables = {BOOTSTRAP_VARIABLE: self._state.bootstrap, CONFIG_VARIABLE: path}
-        part = PartProcess(
-            f"job {job.name}", job_words(job), self._data, self._directory, self._runtime,
-            variables=variables, every_s=job.every_s,
-        )  # fmt: skip
+        command = PartCommand(job_words(job), variables, job.every_s)
+        part = self._new_part(f"job {job.name}", command)
         part.start()
         self._jobs.append(part)
         self._report(f"job        {job.name} ({job.place})")
 
-    def _new_part(self, name: str, words: list[str]) -> PartProcess:
-        return PartProcess(name, words, self._data, self._directory, self._runtime)
+    def _new_part(self, name: str, command: PartCommand) -> PartProcess:
+        return PartProcess(name, command, self._data, self._directory, self._runtime)
 
     def _parts(self) -> list[PartProcess]:
         found = [self._broker, self._worker, *self._apps, *self._jobs]

@@ -7,12 +7,12 @@ for all programs of a machine.
 
 from __future__ import annotations
 
-import os
 import sys
 from importlib.util import find_spec
 from typing import Final
 
 from moldau.errors import ConfigError
+from moldau.runtime.children import process_environment
 from moldau.runtime.real_files import RealFiles
 from moldau.runtime.signals import Terminated, interrupted_by_sigterm
 
@@ -45,7 +45,7 @@ def main() -> None:
     from pyspark.pipelines import cli
     from pyspark.sql.connect.client.core import DefaultChannelBuilder
 
-    port = os.environ.pop(PORT, None)
+    port = process_environment().get(PORT)
     if port is not None:
         DefaultChannelBuilder.default_port = staticmethod(lambda: int(port))
     try:
