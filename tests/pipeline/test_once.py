@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -89,6 +90,10 @@ def test_a_run_ends_by_itself_and_the_next_one_goes_on(tmp_path: Path) -> None:
         said = folder.moldau("pipeline", "run", "--once", "--idle", "3")
         assert "all records are processed" in said
     assert folder.counts() == {"to": 2, "be": 1, "or": 1, "not": 1}
+    for each in ("words-counts-repartition-0", "words-counts-repartition-1"):
+        log = folder.path / ".moldau" / "words" / "broker" / each / f"{0:020}.log"
+        dumped = folder.moldau("log", "dump", "--json", str(log)).splitlines()
+        assert json.loads(dumped[-1])["control"], "its end is a marker"
     assert folder.moldau("pipeline", "run", "--idle", "3", code=2) == ""
 
 
@@ -107,3 +112,7 @@ def test_a_run_of_an_exactly_once_app_ends_though_its_topics_end_with_markers(
 
     assert "all records are processed" in said
     assert folder.counts() == {"to": 2, "be": 1, "or": 1, "not": 1}
+    for each in ("words-counts-repartition-0", "words-counts-repartition-1"):
+        log = folder.path / ".moldau" / "words" / "broker" / each / f"{0:020}.log"
+        dumped = folder.moldau("log", "dump", "--json", str(log)).splitlines()
+        assert json.loads(dumped[-1])["control"], "its end is a marker"
