@@ -11,6 +11,7 @@ import httpx
 from moldau.client import Admin, Consumer, NewTopic, Producer
 from moldau.console.access import Access
 from moldau.console.application import make_application
+from moldau.console.beside import Beside
 from moldau.console.connection import Connection
 from moldau.runtime.real import RealRuntime
 
@@ -41,12 +42,13 @@ async def browser(
     settings: Mapping[str, str] | None = None,
     registry: str | None = None,
     connect: str | None = None,
+    beside: Beside | None = None,
 ) -> AsyncIterator[httpx.AsyncClient]:
     """A client of the console; it follows redirects as a browser does."""
     allowed = Access(is_admin=True) if access is None else access
     async with RealRuntime("console") as runtime:
         given = {"bootstrap.servers": bootstrap, **(settings or {})}
-        connection = Connection(given, runtime, registry, connect)
+        connection = Connection(given, runtime, registry, connect, beside)
         application = make_application(connection, runtime.clock, ("console", "::1"), allowed)
         transport = httpx.ASGITransport(application)
         try:

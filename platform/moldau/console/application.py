@@ -16,13 +16,14 @@ from starlette.routing import Route
 from moldau.client.serdes.registry.schemas import RegistryError
 from moldau.console.access import Access
 from moldau.console.changes import Changes
-from moldau.console.connect_api import ConnectRefused
 from moldau.console.connection import Connection
 from moldau.console.connector_form import ConnectorForms
 from moldau.console.connectors import Connectors
 from moldau.console.logins import LoginPages, Logins
 from moldau.console.pages import MISSING, Pages
+from moldau.console.pipelines import Pipelines
 from moldau.console.rendering import BadForm, Renderer, asset, check_host, check_origin
+from moldau.console.rest import Refused
 from moldau.console.rights import Rights
 from moldau.console.roles import Role
 from moldau.console.routes import (
@@ -37,6 +38,8 @@ from moldau.console.routes import (
     needs_of,
 )
 from moldau.console.schemas import Schemas
+from moldau.console.stores import Stores
+from moldau.console.streams import Streams
 from moldau.console.transactions import Transactions
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
@@ -97,9 +100,9 @@ class Guard:
             status = 404 if error.is_of_record else 502
             title = "It is not there" if status == 404 else "The registry refuses"
             return failure(request, status, title, str(error))
-        except ConnectRefused as error:
+        except Refused as error:
             status = 404 if error.is_missing else 502
-            title = "It is not there" if error.is_missing else "Connect refuses"
+            title = "It is not there" if error.is_missing else error.title
             return failure(request, status, title, str(error))
         except (MoldauError, ValueError) as error:
             return failure(request, 400, "That does not work", str(error))
@@ -149,6 +152,21 @@ def _of_groups(pages: Pages, changes: Changes) -> list[Row]:
     ]
 
 
+def _of_apps(connection: Connection, renderer: Renderer, clock: Clock) -> list[Row]:
+    streams = Streams(connection, renderer, clock)
+    store = Stores(connection, renderer, clock).store
+    pipelines = Pipelines(connection, renderer)
+    return [
+        look("/streams", streams.list),
+        look("/streams/{name}", streams.app),
+        look("/streams/{name}/live", streams.live),
+        Row("GET", "/streams/{name}/stores/{store:path}", store, action="read a store"),
+        look("/pipelines", pipelines.list),
+        look("/pipelines/{name}", pipelines.pipeline),
+        look("/pipelines/{name}/live", pipelines.live),
+    ]
+
+
 def make_application(
     connection: Connection,
     clock: Clock,
@@ -177,6 +195,7 @@ def make_application(
         *_of_topics(pages, changes),
         *_of_groups(pages, changes),
         *_of_connect(connection, renderer),
+        *_of_apps(connection, renderer, clock),
         look("/schemas", schemas.list),
         ask("/schemas/{name:path}/check", schemas.check),
         look("/schemas/{name:path}", schemas.subject),

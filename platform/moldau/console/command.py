@@ -54,6 +54,20 @@ class ConsoleCommand:
             help="a Connect worker's REST API, for the pages of connectors; else "
             f"${CONNECT_VARIABLE}, else the profile's, else none",
         )
+        parser.add_argument(
+            "--streams",
+            action="append",
+            default=[],
+            metavar="NAME=URL",
+            help="a Streams app that runs with --listen, for the pages of apps; may be repeated",
+        )
+        parser.add_argument(
+            "--pipeline",
+            action="append",
+            default=[],
+            metavar="NAME=URL",
+            help="a pipeline that runs with --status, for the pages of pipelines; may be repeated",
+        )
         add_visitor_options(parser)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -71,6 +85,7 @@ class ConsoleCommand:
         connect = _connect(arguments, context)
         if connect is not None:
             shown[CONNECT] = connect
+        shown |= _beside(arguments)
 
         async def main(runtime: Runtime) -> None:
             from moldau.runtime.signals import until_signal
@@ -91,6 +106,19 @@ def _connect(arguments: Namespace, context: Context) -> str | None:
     if variable and context.profile_name is None:
         return variable
     return profile_beside(context, arguments.bootstrap, arguments.command_config).connect
+
+
+def _beside(arguments: Namespace) -> dict[str, str]:
+    """Return the settings for apps and pipelines. Raise UsageError."""
+    from moldau.console.beside import PIPELINES, STREAMS, named
+    from moldau.errors import ConfigError
+
+    try:
+        named("--streams", arguments.streams)
+        named("--pipeline", arguments.pipeline)
+    except ConfigError as error:
+        raise UsageError(str(error)) from None
+    return {STREAMS: " ".join(arguments.streams), PIPELINES: " ".join(arguments.pipeline)}
 
 
 def _visitors(

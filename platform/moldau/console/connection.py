@@ -7,6 +7,7 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, Final
 
 from moldau.client import Admin, Consumer, Producer
+from moldau.console.beside import Beside
 from moldau.console.connect_api import ConnectApi
 from moldau.console.decoding import Decoder
 from moldau.console.refresher import Refresher
@@ -29,14 +30,16 @@ class Connection:
         runtime: Runtime,
         registry: str | None = None,
         connect: str | None = None,
+        beside: Beside | None = None,
     ) -> None:
         """`registry` is the address of a Schema Registry, by which records are decoded; `connect`
-        that of a Connect worker."""
+        that of a Connect worker; `beside` has Streams apps and pipelines."""
         self.bootstrap = settings.get("bootstrap.servers", "")
         self._settings = {**_TIMEOUTS, **settings}
         self.decoder = None if registry is None else Decoder(registry)
         self._admin: Admin | None = None
         self.connect = None if connect is None else ConnectApi(connect)
+        self.beside = Beside() if beside is None else beside
         self.lists = Refresher(runtime, self.admin)
 
     async def admin(self) -> Admin:
@@ -73,6 +76,7 @@ class Connection:
     async def aclose(self) -> None:
         """Close the clients."""
         await self.lists.aclose()
+        await self.beside.aclose()
         if self._admin is not None:
             await self._admin.aclose()
         if self.decoder is not None:

@@ -32,6 +32,7 @@ _FILTERS: Final = (
     texts.moment,
     texts.indented,
     texts.ago,
+    texts.rate,
     texts.duration,
 )
 _KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from moldau.cli.commands.registry_place import URL
 from moldau.console.access import Access
 from moldau.console.application import make_application
+from moldau.console.beside import PIPELINES, STREAMS, Beside
 from moldau.console.command import LOCAL
 from moldau.console.connect_api import CONNECT
 from moldau.console.connection import Connection
@@ -36,13 +37,15 @@ async def served(
     """Serve the console of a cluster, and yield its address. Raise CannotListen.
 
     The setting `schema.registry.url` names the registry by which records are decoded, and
-    `connect.url` a Connect worker.
+    `connect.url` a Connect worker, `streams.urls` apps, `pipeline.urls` pipelines.
     Without `access`, visitors may change the cluster, and there is no audit log.
     On a local address, only a browser that calls it by a local name is served. With `oidc` browsers
     log in at its provider; a password or a token of the protection counts beside it.
     """
     given = dict(settings)
-    connection = Connection(given, runtime, given.pop(URL, None), given.pop(CONNECT, None))
+    beside = Beside.of(given.pop(STREAMS, ""), given.pop(PIPELINES, ""))
+    places = given.pop(URL, None), given.pop(CONNECT, None)
+    connection = Connection(given, runtime, *places, beside)
     server = HttpServer(runtime, "the console", "choose another address")
     warming: asyncio.Task[None] | None = None
     try:

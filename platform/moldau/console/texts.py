@@ -86,6 +86,13 @@ def number(value: int | None) -> str:
     return "-" if value is None or value < 0 else f"{value:,}"
 
 
+def rate(value: float | None) -> str:
+    """Return how much there is a second; a dash if it is not known."""
+    if value is None:
+        return "-"
+    return f"{value:,.1f}" if 0 < value < _FINE_S else f"{value:,.0f}"
+
+
 def moment(milliseconds: int) -> str:
     """Return a time in UTC; empty without one."""
     if milliseconds < 0:

@@ -136,7 +136,8 @@ async def _run_worker(
             left.callback(place.running.detach)
         pages.watch(worker.metrics.answer, lambda: worker.readiness.waits_for)
         if server is not None:
-            server.serve(Api(worker.queries, settings.server, server.forward, pages))
+            queries, figures = worker.queries, worker.figures.read
+            server.serve(Api(queries, settings.server, server.forward, pages, figures))
         await worker.run()
 
 

@@ -46,10 +46,10 @@ class Worker:
         self.servers = {letter: server, **others}
         self.is_restoring = False
         self.driver: Driver = app().test()
-        plan = self.driver.plan
+        self.plan = self.driver.plan
         self.stores = {
             store.name: KnownStore(store, program)
-            for program in plan.programs
+            for program in self.plan.programs
             for store in program.stores
         }
 
@@ -65,6 +65,10 @@ class Worker:
             first = str(question.key)[0]
             raise NotHere(f"another worker has {question.key}", self.servers.get(first))
         return read(self.driver._queried(store)[0], question)
+
+    async def figures(self) -> list[dict[str, Any]]:
+        partition = "ab".index(self.letter)
+        return [{"program": 0, "partition": partition, "state": "running", "processed": 3}]
 
     def owner(self, program: Program, partition: int) -> str | None:
         return self.servers.get("ab"[partition])
@@ -83,11 +87,12 @@ class Two:
             "two:2": Worker("b", "two:2", {"a": "one:1"}),
         }
         self.asked: list[str] = []
+        self.is_cut = False
         self.missing: str | None = "task 0_1 is restoring"
         self.pages = WatchPages()
         self.pages.watch(self.metrics, lambda: self.missing)
         self.apis = {
-            server: Api(worker, server, self.forward, self.pages)
+            server: Api(worker, server, self.forward, self.pages, worker.figures)
             for server, worker in self.workers.items()
         }
         for worker in self.workers.values():
@@ -98,6 +103,8 @@ class Two:
         return Answer(200, b"up 1\n", "text/plain")
 
     async def forward(self, server: str, asked: Request) -> Answer:
+        if self.is_cut:
+            raise StoreUnavailable(f"{server} does not answer")
         self.asked.append(server)
         return await self.apis[server].answer(request(asked.target, is_forwarded=True))
 
@@ -150,8 +157,47 @@ def test_a_key_is_found_at_either_worker() -> None:
 def test_windows_of_a_key() -> None:
     assert Two().get("one:1", "/stores/windows/keys/b0") == (
         200,
-        {"rows": [{"key": "b0", "start": 0, "end": 10, "value": 1, "timestamp": 5}]},
+        {"rows": [{"key": "b0", "start": 0, "end": 10, "value": 1, "timestamp": 5}], "more": False},
     )
+
+
+def test_windows_in_the_order_of_their_times_end_at_a_limit() -> None:
+    two = Two()
+    for worker in two.workers.values():
+        worker.driver.pipe_all("in", [(f"{worker.letter}0", "x", at) for at in (15, 25)])
+    for target, starts in (
+        ("/stores/windows?by_time=true&limit=7", [0, 0, 0, 0, 0, 0, 10]),
+        ("/stores/windows?by_time=true&reverse=true&limit=3", [20, 20, 10]),
+        ("/stores/windows/keys/b0?limit=2", [0, 10]),
+    ):
+        status, body = two.get("one:1", target)
+        assert (status, [row["start"] for row in body["rows"]], body["more"]) == (200, starts, True)
+    assert two.get("one:1", "/stores/windows/keys/b0?limit=0")[0] == 400
+
+
+def test_the_plan_and_the_tasks_of_all_workers() -> None:
+    two = Two()
+    status, plan = two.get("one:1", "/topology")
+    assert (status, plan["app"], plan["reads"]) == (200, "app", ["in", "numbers"])
+    steps = {step["name"]: step for step in plan["programs"][0]["steps"]}
+    assert [name for name, step in steps.items() if step["reads"] == ["in"]]
+    assert {store for step in steps.values() for store in step["stores"]} == {"counts", "windows"}
+    status, found = two.get("one:1", "/tasks")
+    running = {"state": "running", "processed": 3}
+    assert (status, found["problems"]) == (200, {})
+    assert found["tasks"][:2] == [
+        {"program": 0, "partition": 0, "server": "one:1", **running},
+        {"program": 0, "partition": 1, "server": "two:2", **running},
+    ]
+    assert {each["state"] for each in found["tasks"][2:]} == {None}, "nothing tells of them"
+
+
+def test_a_worker_that_does_not_answer_is_a_problem_and_no_failure() -> None:
+    two = Two()
+    two.is_cut = True
+    status, found = two.get("one:1", "/tasks")
+    assert (status, found["problems"]) == (200, {"two:2": "two:2 does not answer"})
+    assert [each["state"] for each in found["tasks"][:2]] == ["running", None]
 
 
 def test_rows_of_all_workers_are_merged_in_order() -> None:

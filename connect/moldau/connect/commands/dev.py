@@ -162,6 +162,7 @@ class Dev:
         """Serve until cancelled."""
         from moldau.cli.commands.registry_place import URL
         from moldau.connect.herder.shell import forever
+        from moldau.console.beside import STREAMS
         from moldau.console.connect_api import CONNECT
         from moldau.console.server import served
         from moldau.runtime.node_processes import free_ports
@@ -180,6 +181,9 @@ class Dev:
             shown = {**clients, CONNECT: f"http://{worker}"}
             if registry is not None:
                 shown[URL] = await stack.enter_async_context(self._registry(clients, registry))
+            port = free_ports(1)[0]
+            if project.app is not None:
+                shown[STREAMS] = f"{project.shown_as}=http://127.0.0.1:{port}"
             address = await stack.enter_async_context(served(self._runtime, shown, console))
             lines += [f"rest       {shown[CONNECT]}", f"console    {address}"]
             if registry is not None:
@@ -192,7 +196,7 @@ class Dev:
                 self._tell(each)
             if project.title is None:
                 await forever()
-            await self._app(project, broker.bootstrap_servers, rest)
+            await self._app(project, broker.bootstrap_servers, rest, port)
 
     def _tell(self, line: str) -> None:
         with suppress(BrokenPipeError):
@@ -218,14 +222,14 @@ class Dev:
 
         return served(self._runtime, clients, Options(listen), self._loggers.get("moldau.registry"))
 
-    async def _app(self, project: DevProject, bootstrap: str, rest: Address) -> None:
+    async def _app(self, project: DevProject, bootstrap: str, rest: Address, port: int) -> None:
         from moldau.connect.commands.dev_app import DevApp
 
         async def prepare(found: DevProject) -> None:
             await make_topics(bootstrap, found.topics, self._runtime)
 
         def words(found: DevProject) -> list[str]:
-            return found.words(bootstrap, rest, self._directory)
+            return found.words(bootstrap, rest, self._directory, port)
 
         await DevApp(self._folder, self._runtime, words, prepare, self._tell).run(project)
 

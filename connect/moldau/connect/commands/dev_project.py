@@ -9,6 +9,7 @@ topics = {lines = 2}               topics that are made first, with their partit
 
 from __future__ import annotations
 
+import re
 import tomllib
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -17,6 +18,7 @@ from moldau.errors import ConfigError
 
 FILE: Final = "pyproject.toml"
 _KINDS: Final = ("app", "connectors", "pipeline")
+_HERE: Final = "127.0.0.1"
 _PARTITIONS_MAX: Final = 10_000
 
 
@@ -39,13 +41,20 @@ class DevProject:
         """The name of what runs, for people; None if nothing does."""
         return self.app or self.pipeline or ", ".join(self.connectors) or None
 
-    def words(self, bootstrap: str, rest: tuple[str, int], directory: str) -> list[str]:
-        """Return the command that runs the project; `directory` is for its data."""
+    @property
+    def shown_as(self) -> str:
+        """The name of an app or a pipeline on the pages of the console."""
+        name = self.app.rpartition(":")[0] if self.app else (self.pipeline or "").partition(".")[0]
+        return re.sub(r"[^\w.-]+", "-", name) or "project"
+
+    def words(self, bootstrap: str, rest: tuple[str, int], directory: str, shown: int) -> list[str]:
+        """Return the command that runs the project; `directory` is for its data, and the console
+        asks it at the port `shown`."""
         host, port = rest
         if self.app is not None:
             state = f"{directory}/streams"
             return ["streams", "run", self.app, "-b", bootstrap, "--state", state,
-                    "--log-level", "warn"]  # fmt: skip
+                    "--listen", f"{_HERE}:{shown}", "--log-level", "warn"]  # fmt: skip
         if self.pipeline is not None:
             return ["pipeline", "run", self.pipeline, "-b", bootstrap,
                     "--data", f"{directory}/pipeline", "--rest-port", str(port)]  # fmt: skip

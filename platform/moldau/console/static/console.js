@@ -41,3 +41,18 @@
     };
   });
 })();
+// A part that is live is replaced as a whole: it stays while a key has the focus in it, and tables
+// that were scrolled stay where they were.
+(() => {
+  let places = [];
+  const tables = () => document.querySelectorAll("#live .scroll");
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (event.target.id === "live" && event.target.querySelector(":focus-visible")) event.preventDefault();
+  });
+  document.addEventListener("htmx:beforeSwap", () => {
+    places = [...tables()].map((each) => each.scrollLeft);
+  });
+  document.addEventListener("htmx:afterSwap", () => {
+    tables().forEach((each, index) => (each.scrollLeft = places[index] || 0));
+  });
+})();

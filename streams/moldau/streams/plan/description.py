@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from moldau.streams.plan import operations as op
+from moldau.streams.plan.compile import stores_of, topics_of
 from moldau.streams.plan.layout import assumed_layout
 from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.plan.steps import Step
 from moldau.streams.plan.text import describe
 from moldau.streams.plan.topics import topology_topic
 from moldau.streams.problems import TopologyError
@@ -69,11 +71,20 @@ def _program(program: Program) -> dict[str, Any]:
                 "name": step.name,
                 "kind": step.operation.kind,
                 "parents": list(step.parents),
+                "lookups": list(step.lookups),
                 "text": describe(step),
+                "reads": list(topics_of(step)),
+                "writes": _written(step),
+                "stores": [store.name for store in stores_of(step)],
             }
             for step in program.steps
         ],
     }
+
+
+def _written(step: Step) -> list[str]:
+    operation = step.operation
+    return [operation.topic] if isinstance(operation, op.Sink) and operation.topic else []
 
 
 def _problem(plan: Plan, partitions: Mapping[str, int]) -> str | None:

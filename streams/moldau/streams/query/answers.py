@@ -6,7 +6,10 @@ keeps nothing in memory; a returned value is a copy, shared with no cache.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import nlargest, nsmallest
+from itertools import islice
 from typing import Any
 
 from moldau.streams.engine.parts import Store
@@ -24,7 +27,7 @@ from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.records import RecordStore
 from moldau.streams.state.sessions import SessionStore
-from moldau.streams.state.spec import StoreSpec
+from moldau.streams.state.spec import StoreKind, StoreSpec
 from moldau.streams.state.versioned import VersionedStore
 from moldau.streams.state.windows import OpenWindow, WindowStore
 
@@ -74,8 +77,17 @@ def merged(spec: StoreSpec, question: Question, answers: Sequence[Any]) -> Answe
         return found
     rows = [row for each in answers for row in each]
     if isinstance(question, Range):
-        return _cut(rows, question, _order_of(spec))
-    return rows
+        order = _time_of if question.by_time and _has_times(spec) else _order_of(spec)
+        return _cut(rows, question, order)
+    return rows if question.limit is None else rows[: question.limit]
+
+
+def _has_times(spec: StoreSpec) -> bool:
+    return spec.kind in (StoreKind.WINDOW, StoreKind.SESSION)
+
+
+def _time_of(row: Row) -> tuple[int, int]:
+    return (row.key.end, row.key.start)
 
 
 def _order_of(spec: StoreSpec) -> Callable[[Row], Any]:
@@ -89,9 +101,12 @@ def _order_of(spec: StoreSpec) -> Callable[[Row], Any]:
     return order
 
 
-def _cut(rows: list[Row], question: Range, order: Callable[[Row], Any]) -> list[Row]:
-    rows.sort(key=order, reverse=question.is_reverse)
-    return rows if question.limit is None else rows[: question.limit]
+def _cut(rows: Iterable[Row], question: Range, order: Callable[[Row], Any]) -> list[Row]:
+    """Return the first rows in an order; no more than these are kept in memory."""
+    if question.limit is None:
+        return sorted(rows, key=order, reverse=question.is_reverse)
+    pick = nlargest if question.is_reverse else nsmallest
+    return pick(question.limit, rows, key=order)
 
 
 def _own(spec: StoreSpec, value: Any) -> Any:
@@ -135,33 +150,43 @@ def _of_versions(store: VersionedStore, question: Question) -> Answer:
             return None
         return _row(spec, question.key, before[-1][1], before[-1][0])
     if isinstance(question, Fetch):
-        return [
+        found = (
             Row(question.key, None if value is None else _own(spec, value), time)
             for time, value in store.peek(question.key)
             if question.first <= time <= question.last
-        ]
+        )
+        return list(islice(found, question.limit))
     within = _within(spec, question)
-    rows = [_row(spec, key, *entry) for key, entry in store.items() if within(key)]
+    rows = (_row(spec, key, *entry) for key, entry in store.items() if within(key))
     return _cut(rows, question, _order_of(spec))
 
 
 def _of_windows(store: WindowStore, question: Question) -> Answer:
     spec = store.spec
     if isinstance(question, Fetch):
-        found = []
-        for start in store.starts(question.first, question.last):
-            entry = store.fetch(question.key, start)
-            if entry is not None:
-                found.append(_row(spec, _window(spec, question.key, start), *entry))
-        return found
+        entries = (
+            (start, store.fetch(question.key, start))
+            for start in store.starts(question.first, question.last)
+        )
+        found = (
+            _row(spec, _window(spec, question.key, start), *entry)
+            for start, entry in entries
+            if entry is not None
+        )
+        return list(islice(found, question.limit))
     if isinstance(question, Range):
         within = _within(spec, question)
-        rows = [
+        starts = store.starts(question.since, question.until)
+        if question.by_time and question.is_reverse:
+            starts.reverse()
+        rows = (
             _row(spec, _window(spec, key, start), *entry)
-            for start in store.starts(question.since, question.until)
+            for start in starts
             for key, entry in _rows_of(store, start)
             if within(key)
-        ]
+        )
+        if question.by_time:
+            return list(islice(rows, question.limit))
         return _cut(rows, question, _order_of(spec))
     raise _refused(spec, question, "fetch(key, first, last)")
 
@@ -185,15 +210,19 @@ def _of_sessions(store: SessionStore, question: Question) -> Answer:
         sessions = store.find(name, question.first, question.last, keep=False)
         return [
             _row(spec, Windowed(question.key, start, end), value, end)
-            for (end, start), value in sessions
+            for (end, start), value in islice(sessions, question.limit)
         ]
     if isinstance(question, Range):
         within = _within(spec, question)
-        rows = [
+        rows = (
             _row(spec, Windowed(key, start, end), value, end)
             for key, (end, start), value in store.items()
             if end >= question.since and start <= question.until and within(key)
-        ]
+        )
+        if question.by_time and question.is_reverse:
+            return list(reversed(deque(rows, question.limit)))
+        if question.by_time:
+            return list(islice(rows, question.limit))
         return _cut(rows, question, _order_of(spec))
     raise _refused(spec, question, "fetch(key)")
 

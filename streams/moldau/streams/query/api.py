@@ -1,12 +1,14 @@
 """The HTTP API of a worker's stores: turns requests into questions, and answers into JSON.
 
     GET /                               the app, and the state of its tasks here
+    GET /topology                       the plan: sub-topologies, their steps, topics and stores
+    GET /tasks                          the tasks of all workers, with their progress and lag
     GET /stores                         the stores, and which worker has which partition
     GET /stores/NAME                    rows of all workers:
-                                        ?first= last= since= until= limit= reverse=
+                                        ?first= last= since= until= limit= reverse= by_time=
     GET /stores/NAME/count              about how many rows all workers have
     GET /stores/NAME/keys/KEY           the row of a key: ?as_of=
-                                        its windows or sessions: ?first= last=
+                                        its windows or sessions: ?first= last= limit=
     GET /metrics, /healthz, /readyz     for Prometheus and a supervisor
 
 Any worker accepts any request. Invariant: a request is forwarded at most once.
@@ -17,11 +19,13 @@ from __future__ import annotations
 import base64
 import binascii
 from collections.abc import Awaitable, Callable
+from http import HTTPStatus
 from typing import Any, Final, Protocol
 
 import msgspec
 
-from moldau.streams.plan.plan import Program
+from moldau.streams.plan.description import description
+from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StreamsError
 from moldau.streams.query.http import Answer, Request, json_answer, refusal
 from moldau.streams.query.questions import (
@@ -45,6 +49,9 @@ from moldau.streams.state.spec import StoreKind, StoreSpec
 Forward = Callable[[str, Request], Awaitable[Answer]]
 """Forwards a request to another worker (host:port). StoreUnavailable if it does not answer."""
 
+Figures = Callable[[], Awaitable[list[dict[str, Any]]]]
+"""Returns the progress of the tasks of this worker, each as JSON values."""
+
 LIMIT: Final = 1000
 LIMIT_MAX: Final = 100_000
 _TEXT: Final = (TEXT, LENIENT_TEXT, INTERNAL_ANY)
@@ -64,6 +71,7 @@ class Stores(Protocol):
     """What the API needs from a worker."""
 
     app: str
+    plan: Plan
 
     @property
     def stores(self) -> Any: ...
@@ -88,8 +96,10 @@ class Api:
         server: str,
         forward: Forward,
         watch: WatchPages,
+        figures: Figures,
     ) -> None:
         self._stores = stores
+        self._figures = figures
         self._server = server
         self._forward = forward
         self._watch = watch
@@ -115,6 +125,10 @@ class Api:
                 return json_answer(self._overview())
             case ("metrics" | "healthz" | "readyz",):
                 return await self._watch.answer(request)
+            case ("topology",):
+                return json_answer(description(self._stores.plan, {}))
+            case ("tasks",):
+                return await self._tasks(request)
             case ("stores",):
                 return json_answer({"stores": [self._described(each) for each in self._names()]})
             case ("stores", name):
@@ -151,6 +165,7 @@ class Api:
             "kind": spec.kind.value,
             "key": spec.key.name,
             "value": spec.value.name,
+            "topic": self._topic(spec),
         }
         if program is None:
             return facts | {"global": True}
@@ -166,6 +181,53 @@ class Api:
             ]
         }
 
+    def _topic(self, spec: StoreSpec) -> str:
+        """Return the topic with what is in a store. Names are those of a changelog where there is
+        none, so that rules about topics fit all stores."""
+        tables = self._stores.plan.global_tables
+        known = {table.store.name: table.topic for table in tables}
+        app = self._stores.app
+        return known.get(spec.name) or spec.changelog(app) or f"{app}-{spec.name}-changelog"
+
+    # Tasks
+
+    async def _tasks(self, request: Request) -> Answer:
+        """Answer with the tasks of all workers. A worker that does not answer is a problem in the
+        answer, and a task that no worker tells of has no state."""
+        here = await self._figures()
+        if request.is_forwarded:
+            return json_answer({"tasks": here})
+        rows, problems = self._owned(), {}
+        found = [(self._server, each) for each in here]
+        others = {each["server"] for each in rows.values()} - {None, self._server}
+        for server in sorted(others):
+            try:
+                answer = await self._forward(server, request)
+            except StoreUnavailable as error:
+                problems[server] = str(error)
+                continue
+            if answer.status != HTTPStatus.OK:
+                problems[server] = _reason(answer)
+                continue
+            found += [(server, each) for each in msgspec.json.decode(answer.body)["tasks"]]
+        for server, each in found:
+            rows[each["program"], each["partition"]] = {**each, "server": server}
+        return json_answer({"tasks": [rows[at] for at in sorted(rows)], "problems": problems})
+
+    def _owned(self) -> dict[tuple[int, int], dict[str, Any]]:
+        """Return all tasks with their owners, by sub-topology and partition."""
+        stores = self._stores
+        return {
+            (program.index, partition): {
+                "program": program.index,
+                "partition": partition,
+                "server": stores.owner(program, partition),
+                "state": None,
+            }
+            for program in stores.plan.programs
+            for partition in range(stores.partitions(program))
+        }
+
     # Keys
 
     async def _of_key(self, name: str, text: str, request: Request) -> Answer:
@@ -175,7 +237,7 @@ class Api:
         question: Get | Fetch
         if has_spans or "first" in request.options or "last" in request.options:
             last = _number(request, "last", FOREVER_MS)
-            question = Fetch(key, _number(request, "first", 0), last)
+            question = Fetch(key, _number(request, "first", 0), last, _limit(request) + 1)
         else:
             as_of = _number(request, "as_of", -1)
             question = Get(key, None if as_of < 0 else as_of)
@@ -186,7 +248,9 @@ class Api:
                 raise
             return await self._forward(error.owner, request)
         if isinstance(question, Fetch):
-            return json_answer({"rows": [row_json(each) for each in found]})
+            limit = _limit(request)
+            rows = [row_json(each) for each in found[:limit]]
+            return json_answer({"rows": rows, "more": len(found) > limit})
         if found is None:
             return refusal(404, f"store={name}: it has no key {text}")
         return json_answer(row_json(found))
@@ -195,16 +259,15 @@ class Api:
 
     async def _rows(self, name: str, request: Request) -> Answer:
         spec, program = self._stores.store(name)
-        limit = _number(request, "limit", LIMIT)
-        if not 0 < limit <= LIMIT_MAX:
-            raise BadQuery(f"limit={limit}: it must be from 1 to {LIMIT_MAX}")
+        limit = _limit(request)
         question = Range(
             key_from_text(spec, request.options["first"]) if "first" in request.options else None,
             key_from_text(spec, request.options["last"]) if "last" in request.options else None,
             _number(request, "since", 0),
             _number(request, "until", FOREVER_MS),
             limit + 1,
-            request.options.get("reverse") in ("", "true", "1"),
+            _flag(request, "reverse"),
+            _flag(request, "by_time"),
         )
         rows = [row_json(each) for each in await self._stores.ask(name, question)]
         more = len(rows) > limit
@@ -213,7 +276,9 @@ class Api:
             rows += answer["rows"]
             more |= answer["more"]
         if program is not None and not request.is_forwarded:
-            rows.sort(key=lambda row: _order(spec, row), reverse=question.is_reverse)
+            has_times = question.by_time and spec.kind in (StoreKind.WINDOW, StoreKind.SESSION)
+            order = _time_order if has_times else lambda row: _order(spec, row)
+            rows.sort(key=order, reverse=question.is_reverse)
             more |= len(rows) > limit
         return json_answer({"rows": rows[:limit], "more": more})
 
@@ -244,7 +309,7 @@ class Api:
         found = []
         for server in others:
             answer = await self._forward(server, request)
-            if answer.status != 200:
+            if answer.status != HTTPStatus.OK:
                 raise StoreUnavailable(f"{server}: {_reason(answer)}")
             found.append(msgspec.json.decode(answer.body))
         return found
@@ -255,6 +320,17 @@ def _reason(answer: Answer) -> str:
         return str(msgspec.json.decode(answer.body)["error"])
     except (msgspec.MsgspecError, KeyError, TypeError):
         return f"status {answer.status}"
+
+
+def _limit(request: Request) -> int:
+    limit = _number(request, "limit", LIMIT)
+    if not 0 < limit <= LIMIT_MAX:
+        raise BadQuery(f"limit={limit}: it must be from 1 to {LIMIT_MAX}")
+    return limit
+
+
+def _flag(request: Request, name: str) -> bool:
+    return request.options.get(name) in ("", "true", "1")
 
 
 def _number(request: Request, name: str, default: int) -> int:
@@ -299,6 +375,10 @@ def row_json(row: Row) -> dict[str, object]:
 def _encoded(value: object) -> object:
     dump = getattr(value, "model_dump", None)
     return dump(mode="json") if dump is not None else str(value)
+
+
+def _time_order(row: dict[str, Any]) -> tuple[Any, ...]:
+    return row["end"], row["start"]
 
 
 def _order(spec: StoreSpec, row: dict[str, Any]) -> tuple[bytes, int, int]:

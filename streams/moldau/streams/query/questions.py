@@ -59,17 +59,21 @@ class Get:
 @dataclass(frozen=True, slots=True)
 class Fetch:
     """Request the windows of a key that start from `first` to `last`, both included, in that order;
-    its sessions that overlap that time; its versions of that time."""
+    its sessions that overlap that time; its versions of that time. `limit` is the most rows."""
 
     key: Any
     first: int = 0
     last: int = FOREVER_MS
+    limit: int | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class Range:
     """Request the rows with keys from `first` to `last`, both included, in the order of the keys'
-    bytes; `since` and `until` bound windows as in `Fetch`."""
+    bytes; `since` and `until` bound windows as in `Fetch`.
+
+    With `by_time`, windows and sessions come in the order of their times, so that a limit ends the
+    reading: the rows of a key-value store are in the order of their keys even then."""
 
     first: Any = None
     last: Any = None
@@ -77,6 +81,7 @@ class Range:
     until: int = FOREVER_MS
     limit: int | None = None
     is_reverse: bool = False
+    by_time: bool = False
 
 
 @dataclass(frozen=True, slots=True)

@@ -58,6 +58,7 @@ class Queries:
     ) -> None:
         """`are_committed`: answers hold only what is committed."""
         self.app = plan.app
+        self.plan = plan
         self._gate = gate
         self._tasks = tasks
         self._globals = global_tables

@@ -26,6 +26,7 @@ from moldau.streams.worker.commit import commit
 from moldau.streams.worker.committer import CommitLater, CommitReverted, MembershipLost
 from moldau.streams.worker.decisions import NOTHING, Decisions, Ready
 from moldau.streams.worker.door import Door, Rebalance, TopicFacts, TopicPartition
+from moldau.streams.worker.figures import TaskFigures
 from moldau.streams.worker.global_tables import GlobalTables
 from moldau.streams.worker.inputs import GONE_S, LOOK_S, InputWatch
 from moldau.streams.worker.lake_tables import LakeTables
@@ -102,6 +103,7 @@ class Worker:
             are_committed=self._door.committer.is_atomic,
         )
         self.metrics = WorkerMetrics(self.tasks, self._gate, self._door.lag, settings.tracer)
+        self.figures = TaskFigures(self.tasks, self._gate, self._door.lag)
         self.readiness = Readiness(self.tasks, self._door)
         self._stale = StaleTasks(
             directory.of_tasks(),
