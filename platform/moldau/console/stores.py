@@ -116,7 +116,7 @@ class Stores:
             store=store,
             asked=asked,
             rows=rows[: asked.rows],
-            more=_more(store, asked, rows),
+            more=_more(store, asked, rows) if mask is None else "",
             is_cut=found.more or len(rows) > asked.rows,
         )
 
