@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
@@ -16,6 +15,7 @@ from moldau.console.drawing import Arrow, Box, Picture, drawn
 from moldau.console.pipeline_api import Part, Pipeline, PipelineRefused
 from moldau.console.rendering import BadForm, Renderer
 from moldau.console.texts import number, rate
+from moldau.console.together import together
 from moldau.errors import MoldauError
 
 NO_PIPELINES: Final = (
@@ -59,7 +59,7 @@ class Pipelines:
         pipelines = self._connection.beside.pipelines
         if not pipelines:
             return self._renderer.failure(request, 200, "Pipelines", NO_PIPELINES)
-        seen = await asyncio.gather(*(self._seen(name) for name in pipelines))
+        seen = await together(self._seen(name) for name in pipelines)
         return self._renderer.page(request, "pipelines.html", seen=seen)
 
     async def pipeline(self, request: Request) -> Response:
