@@ -9,12 +9,15 @@ from pathlib import Path
 from typing import Final
 
 import httpx
+import pytest
 
 from moldau.client import Admin, NewTopic, Producer
 from moldau.runtime import Runtime
 from moldau.streams import Streams, tumbling
 from moldau.streams.running import WorkerSlot, checked, run_plan
 from moldau.streams.worker.reports import Reports
+
+pytestmark = pytest.mark.real  # it waits for a real app
 
 APP: Final = "word-counts"
 KEYS: Final = 60

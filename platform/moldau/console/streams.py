@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Final
@@ -17,6 +16,7 @@ from moldau.console.paging import paged
 from moldau.console.rates import Rates
 from moldau.console.rendering import BadForm, Renderer
 from moldau.console.streams_api import AppRefused, Store, StreamsApi
+from moldau.console.together import together
 from moldau.console.topology import AppView, Growth, counts, topics_of
 from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
@@ -61,7 +61,7 @@ class Streams:
         apps = self._connection.beside.apps
         if not apps:
             return self._renderer.failure(request, 200, "Streams", NO_APPS)
-        seen = await asyncio.gather(*(self._seen(name) for name in apps))
+        seen = await together(self._seen(name) for name in apps)
         return self._renderer.page(request, "streams.html", seen=seen)
 
     async def app(self, request: Request) -> Response:
@@ -98,7 +98,7 @@ class Streams:
         return AppSeen(name, answers.view)
 
     async def _answers(self, name: str, app: StreamsApi) -> _Answers:
-        topology, told, stores = await asyncio.gather(app.topology(), app.tasks(), app.stores())
+        topology, told, stores = await app.topology(), await app.tasks(), await app.stores()
         growth = await self._growth(topics_of(topology))
         found = counts(told.tasks, growth)
         rates = self._rates.of(name, self._clock.monotonic(), found)
