@@ -6,7 +6,7 @@ import datetime
 import decimal
 import sys
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -14,9 +14,10 @@ import msgspec
 import pydantic
 import pytest
 
-from moldau.streams import Streams, StreamsError, TopologyError
+from moldau.streams import Streams, StreamsError, TopologyError, col
 from moldau.streams.lakes.rows import LakeRows
 from moldau.streams.plan.plan import LakeTable
+from moldau.streams.plan.text import topology_text
 
 pa = pytest.importorskip("pyarrow")
 delta = pytest.importorskip("deltalake")
@@ -172,6 +173,45 @@ def test_a_row_with_a_null_key_is_left_out(tmp_path: Path) -> None:
     assert list(found.rows) == [3]
 
 
+def test_only_rows_for_which_the_condition_holds_are_read(
+    lake: tuple[str, Path, Callable[..., None]],
+) -> None:
+    format: Any
+    format, path, write = lake
+    cities = pa.array(["Prague", None, "Brno"], pa.string())
+    write(path, pa.table({"id": [1, 2, 3], "name": ["ada", "bob", "eva"], "town": cities}))
+    app = Streams("app")
+    customers = app.lake_table(
+        "customers", Customer, format=format, path=path, key="id", where=col("town") != "Brno"
+    )
+    app.stream("in").join(customers, lambda one, other: other, key=int).to("out")
+    (table,) = app.plan().lake_tables
+
+    rows = LakeRows(table)
+
+    found = rows.newer()
+    assert found is not None
+    assert {key: value for key, (value, _) in found.rows.items()} == {1: Customer("ada")}
+    rows.give([{"id": 7, "name": "ole", "town": "Oslo"}, {"id": 8, "name": "jan", "town": None}])
+    assert values(rows, 7, 8) == [Customer("ole"), None]
+    assert "by id where town != 'Brno'" in topology_text(app.plan())
+
+
+@pytest.mark.parametrize(
+    ("where", "why"),
+    [
+        (True, 'where=True: write an expression: col("a") > 1'),
+        (col("name"), "where: name is str, and no condition"),
+    ],
+)
+def test_a_wrong_condition_is_refused_when_the_app_is_built(where: Any, why: str) -> None:
+    with pytest.raises(TopologyError) as told:
+        Streams("app").lake_table(
+            "customers", Customer, format="delta", path="c", key="id", where=where
+        )
+    assert why in str(told.value)
+
+
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     write_delta(tmp_path / "t", rows_of("ada", "bob"))
     twice = pa.table({"id": [7, 7], "name": ["ada", "bob"]})
@@ -193,6 +233,14 @@ def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
         (table_of("delta", tmp_path / "twice"), "more than one row with id=7: keys must be unique"),
         (table_of("delta", tmp_path / "nulls", Customer), "the row with id=5 is wrong: Expected"),
         (table_of("delta", tmp_path / "nulls", Model), "the row with id=5 is wrong: "),
+        (
+            replace(table_of("delta", tmp_path / "t"), where=(col("cty") == "x").node),
+            "has no column 'cty'; did you mean 'city'?",
+        ),
+        (
+            replace(table_of("delta", tmp_path / "t"), where=(col("id") == "x").node),
+            "id (int) and 'x' (str) cannot be compared",
+        ),
     ]
     for table, expected in cases:
         with pytest.raises(StreamsError) as told:

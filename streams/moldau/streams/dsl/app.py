@@ -12,6 +12,7 @@ from moldau.streams.dsl.lakes import lake_table
 from moldau.streams.dsl.stream import Stream
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration, milliseconds
+from moldau.streams.expressions.column import Column
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import compiled
 from moldau.streams.plan.graph import Graph
@@ -203,16 +204,17 @@ class Streams:
         path: str | os.PathLike[str],
         key: str,
         refresh: Duration = "10s",
+        where: Column | None = None,
     ) -> GlobalRows:
         """Read a table from the files of a lake into every worker, so that streams can look up any
         key of it: a Delta or Iceberg table, or a file or folder of Parquet.
 
         `key` is the column with the key, unique in the table; `value` the type of the rows, dict if
         not given. The files are looked at once in `refresh`, and a newer version is taken over
-        between two commits.
+        between two commits. Only rows for which the expression `where` is true are kept.
         """
         kind = Any if value is None else value
-        table = lake_table(self._graph, name, (kind, format, path, key), refresh)
+        table = lake_table(self._graph, name, (kind, format, path, key), refresh, where)
         return GlobalRows(self._graph, table.name, kind)
 
     def plan(self) -> Plan:

@@ -6,7 +6,10 @@ import os
 from typing import Any, Final, get_args
 
 from moldau.streams.durations import Duration, milliseconds
+from moldau.streams.expressions.column import Column
 from moldau.streams.expressions.kinds import Kind, fields_of, is_mapping, kind_of, without_none
+from moldau.streams.expressions.tree import Expression, fields_in
+from moldau.streams.expressions.typed import condition
 from moldau.streams.plan.graph import Graph
 from moldau.streams.plan.plan import LakeFormat, LakeTable
 from moldau.streams.problems import TopologyError
@@ -14,9 +17,11 @@ from moldau.streams.problems import TopologyError
 _FORMATS: Final = get_args(LakeFormat)
 
 
-def lake_table(graph: Graph, name: str, what: tuple[Any, ...], refresh: Duration) -> LakeTable:
-    """Return the table; `what` is its value type, format, path and key. Raise TopologyError if one
-    of them cannot be."""
+def lake_table(
+    graph: Graph, name: str, what: tuple[Any, ...], refresh: Duration, wanted: Any
+) -> LakeTable:
+    """Return the table; `what` is its value type, format, path and key, `wanted` the condition for
+    its rows or None. Raise TopologyError if one of them cannot be."""
     kind, format, path, key = what
     where = f"app={graph.app} lake_table({name!r})"
     if format not in _FORMATS:
@@ -32,9 +37,22 @@ def lake_table(graph: Graph, name: str, what: tuple[Any, ...], refresh: Duration
     refresh_ms = milliseconds(refresh, "lake_table refresh")
     if refresh_ms <= 0:
         raise TopologyError(f"{where}: refresh={refresh!r} must be above 0")
+    node = _condition(wanted, bare, where)
     location = os.fspath(path).rstrip("/") or "/"
     table = LakeTable(
-        graph.claim_store(name, "lake_table"), format, location, key, kind, refresh_ms
+        graph.claim_store(name, "lake_table"), format, location, key, kind, refresh_ms, node
     )
     graph.lake_tables[table.name] = table
     return table
+
+
+def _condition(wanted: Any, kind: Any, where: str) -> Expression | None:
+    """Return the condition for rows. It may read columns that the rows do not keep; their types are
+    known when the files are read."""
+    if wanted is None:
+        return None
+    if not isinstance(wanted, Column):
+        raise TopologyError(f'{where}: where={wanted!r:.60}: write an expression: col("a") > 1')
+    if fields_in(wanted.node) <= (fields_of(kind) or {}).keys():
+        condition(wanted.node, kind, f"{where}: where")
+    return wanted.node

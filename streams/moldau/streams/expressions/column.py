@@ -5,8 +5,10 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any, Final
 
+from moldau.plugins.extras import install_command
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.expressions.tree import (
     Aggregate,
@@ -16,12 +18,14 @@ from moldau.streams.expressions.tree import (
     literal,
     text_of,
 )
-from moldau.streams.problems import TopologyError
+from moldau.streams.problems import StreamsError, TopologyError
 
 _LITERALS: Final = (
     bool, int, float, str, bytes, decimal.Decimal, datetime.datetime, datetime.date, type(None),
 )  # fmt: skip
 _INT_BITS: Final = 63
+# What the back ends for columns need, and the extra that installs it.
+_BACK_ENDS: Final = {"arrow": ("pyarrow", "arrow"), "spark": ("pyspark", "spark")}
 
 
 def _operator(name: str, *, is_reversed: bool = False) -> Callable[[Column, Any], Column]:
@@ -48,6 +52,15 @@ class Column:
     def same_as(self, other: Column) -> bool:
         """Whether the other one is the same expression."""
         return self.node == other.node
+
+    def arrow(self, rows: Any) -> Any:
+        """Compute the values for an Arrow table or record batch, all at once."""
+        return _back_end("arrow").computed(self.node, rows)
+
+    def spark(self, rows: Any) -> Any:
+        """Return it as a column of Spark for a DataFrame, or for the rows of a StructType. It runs
+        in Java, without Python."""
+        return _back_end("spark").column_of(self.node, rows)
 
     def __repr__(self) -> str:
         return text_of(self.node)
@@ -212,6 +225,10 @@ class Aggregated:
     def __init__(self, node: Aggregate) -> None:
         self.node = node
 
+    def spark(self, rows: Any) -> Any:
+        """Return it as a column of Spark, for `groupBy(...).agg(...)` of a DataFrame."""
+        return _back_end("spark").aggregate_of(self.node, rows)
+
     def __repr__(self) -> str:
         return text_of(self.node)
 
@@ -279,6 +296,17 @@ def concat(*values: Any) -> Column:
 def count() -> Aggregated:
     """Count the records of a group, for `agg`."""
     return Aggregated(Aggregate("count"))
+
+
+def _back_end(name: str) -> Any:
+    """Return the module that computes columns in another place."""
+    package, extra = _BACK_ENDS[name]
+    try:
+        return import_module(f"moldau.streams.expressions.{name}")
+    except ModuleNotFoundError as error:
+        if (error.name or "").partition(".")[0] != package:
+            raise
+        raise StreamsError(f"{name}(...) needs {package}: {install_command(extra)}") from None
 
 
 def node_of(value: Any) -> Expression:

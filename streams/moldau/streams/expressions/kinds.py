@@ -89,6 +89,12 @@ def fields_of(record: Any) -> dict[str, Any] | None:
     return None
 
 
+def record_type(fields: Mapping[str, Any]) -> Any:
+    """Return the type of dictionaries with these fields, each of which may be null."""
+    nullable = {name: typing.Optional[hint] for name, hint in fields.items()}  # noqa: UP045
+    return typing.TypedDict("Row", nullable)  # type: ignore[operator]
+
+
 def is_mapping(record: Any) -> bool:
     """Whether records of the type have their fields as items, not as attributes."""
     if typing.is_typeddict(record):

@@ -60,6 +60,15 @@ SYMBOLS: Final = {
 }
 
 
+def fields_in(node: Expression) -> set[str]:
+    """Return the fields of the record that an expression reads."""
+    if isinstance(node, Field):
+        return {node.path[0]}
+    if isinstance(node, Literal):
+        return set()
+    return set().union(*(fields_in(each) for each in node.operands))
+
+
 def literal(value: Any) -> Literal:
     return Literal(value, type(value).__name__)
 

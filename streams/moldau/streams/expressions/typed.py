@@ -96,6 +96,15 @@ def _is_nullable(node: Apply, operands: tuple[Typed, ...]) -> bool:
     return any(each.is_nullable for each in operands)
 
 
+def may_fail(typed: Typed) -> bool:
+    """Whether the expression can have no value for a record whose fields have their types."""
+    if any(may_fail(each) for each in typed.operands):
+        return True
+    if typed.name in ("add", "subtract", "multiply", "negate"):
+        return typed.kind is not Kind.FLOAT
+    return typed.name in ("divide", "floor_divide", "modulo", "cast", "truncate")
+
+
 def _take(operands: tuple[Typed, ...], kinds: tuple[Kind, ...], what: str) -> None:
     for each in operands:
         if each.kind not in (*kinds, Kind.ANY, Kind.NULL):

@@ -11,6 +11,14 @@ _EPOCH: Final = datetime.datetime(1970, 1, 1, tzinfo=UTC)
 _MS: Final = datetime.timedelta(milliseconds=1)
 INT_MIN: Final = -(2**63)
 INT_END: Final = 2**63
+_DAY_US: Final = 86_400_000_000
+MICROS_MIN: Final = (
+    datetime.date.min.toordinal() - datetime.date(1970, 1, 1).toordinal()
+) * _DAY_US
+"""The first microsecond that a time of Python has, since 1970; MICROS_END is after the last."""
+MICROS_END: Final = (
+    datetime.date.max.toordinal() + 1 - datetime.date(1970, 1, 1).toordinal()
+) * _DAY_US
 
 
 def overflow(value: int) -> NoReturn:

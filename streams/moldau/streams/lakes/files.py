@@ -6,14 +6,15 @@ from __future__ import annotations
 import re
 import sys
 import zlib
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib import import_module
 from typing import Any, Final, Protocol
 
 from moldau.plugins.extras import install_command
+from moldau.streams.expressions.tree import fields_in
 from moldau.streams.plan.plan import LakeTable
-from moldau.streams.problems import LakeUnreadable
+from moldau.streams.problems import LakeUnreadable, StreamsError
 
 _TRIES: Final = 5
 _METADATA: Final = re.compile(r"(?:v|0*)(\d+).*\.metadata\.json$")
@@ -84,6 +85,24 @@ def _told(table: LakeTable, missing: type[BaseException] = FileNotFoundError) ->
         raise LakeUnreadable(table.name, f"{table.path} cannot be read: {lines[0]}") from error
 
 
+def _read(table: LakeTable, columns: list[str]) -> list[str]:
+    """Return the columns to read for these: those of the condition, too."""
+    return columns if table.where is None else sorted({*columns, *fields_in(table.where)})
+
+
+def _rows(table: LakeTable, found: Any, columns: list[str]) -> list[dict[str, Any]]:
+    """Return the rows that are wanted. The others never become objects."""
+    if table.where is not None:
+        from moldau.streams.expressions.arrow import kept
+
+        try:
+            found = kept(table.where, found).select(columns)
+        except StreamsError as error:
+            raise LakeUnreadable(table.name, f"{table.path}: where: {error}") from None
+    rows: list[dict[str, Any]] = found.to_pylist()
+    return rows
+
+
 class DeltaFiles:
     """A Delta table. Its version is a number and the id of the table, which may be made anew."""
 
@@ -104,10 +123,8 @@ class DeltaFiles:
 
     def rows(self, version: str, columns: list[str]) -> tuple[str, list[dict[str, Any]]]:
         with _told(self._table, self._missing):
-            found: list[dict[str, Any]] = (
-                self._at(version).to_pyarrow_table(columns=columns).to_pylist()
-            )
-            return version, found
+            table = self._at(version).to_pyarrow_table(columns=_read(self._table, columns))
+            return version, _rows(self._table, table, columns)
 
     def _at(self, version: str) -> Any:
         number = int(version.partition("@")[0])
@@ -145,9 +162,8 @@ class IcebergFiles:
 
     def rows(self, version: str, columns: list[str]) -> tuple[str, list[dict[str, Any]]]:
         with _told(self._table):
-            scan = self._at(version).scan(selected_fields=tuple(columns))
-            found: list[dict[str, Any]] = scan.to_arrow().to_pylist()
-            return version, found
+            scan = self._at(version).scan(selected_fields=tuple(_read(self._table, columns)))
+            return version, _rows(self._table, scan.to_arrow(), columns)
 
     def _at(self, version: str) -> Any:
         return self._module.StaticTable.from_metadata(f"{self._table.path}/metadata/{version}")
@@ -187,15 +203,14 @@ class ParquetFiles:
             before = self.version()
             try:
                 with _told(self._table):
-                    found: Sequence[dict[str, Any]] = (
-                        self._dataset().to_table(columns=columns).to_pylist()
-                    )
+                    table = self._dataset().to_table(columns=_read(self._table, columns))
+                    found = _rows(self._table, table, columns)
             except LakeUnreadable:
                 if at == _TRIES - 1 or before == self.version():
                     raise
                 continue
             if before == self.version():
-                return before, list(found)
+                return before, found
         raise LakeUnreadable(self._table.name, f"{self._table.path} changes while it is read")
 
     def _dataset(self) -> Any:

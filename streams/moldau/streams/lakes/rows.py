@@ -16,6 +16,8 @@ from typing import Any, Final
 import msgspec
 
 from moldau.streams.expressions.kinds import fields_of, without_none
+from moldau.streams.expressions.python import evaluated
+from moldau.streams.expressions.tree import fields_in
 from moldau.streams.lakes.files import LakeFiles, files_of
 from moldau.streams.plan.plan import LakeTable
 from moldau.streams.problems import LakeUnreadable
@@ -69,7 +71,10 @@ class LakeRows:
 
     def give(self, rows: Iterable[Any]) -> None:
         """Look up these rows from now on, in place of those of the files: for tests."""
-        found = keyed(self.table, [_plain(each) for each in rows])
+        plain = [_plain(each) for each in rows]
+        if (where := self.table.where) is not None:
+            plain = [each for each in plain if evaluated(where, Any, each) is True]
+        found = keyed(self.table, plain)
         self.take(LakeVersion(GIVEN, found))
 
     def take(self, found: LakeVersion) -> None:
@@ -120,7 +125,8 @@ def _columns(table: LakeTable, known: Sequence[str]) -> list[str]:
     needed = required(table.value_type)
     if needed is None:
         needed = dict.fromkeys(known, False)
-    for name in (table.key, *(name for name, is_needed in needed.items() if is_needed)):
+    read = () if table.where is None else sorted(fields_in(table.where))
+    for name in (table.key, *read, *(name for name, is_needed in needed.items() if is_needed)):
         if name not in known:
             near = difflib.get_close_matches(name, known, 1, 0.5)
             hint = f"did you mean {near[0]!r}?" if near else f"it has {', '.join(known)}"

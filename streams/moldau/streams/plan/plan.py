@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any, Literal
 
+from moldau.streams.expressions.tree import Expression
 from moldau.streams.plan.policies import FAIL, Policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.plan.topics import RepartitionTopic
@@ -24,6 +25,8 @@ class LakeTable:
     key: str
     value_type: Any
     refresh_ms: int
+    # Only rows for which this holds are read.
+    where: Expression | None = None
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
+from moldau.streams.expressions.tree import text_of
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of, topics_of
 from moldau.streams.plan.layout import assumed_layout
@@ -30,7 +31,9 @@ def topology_text(plan: Plan) -> str:
     for table in plan.global_tables:
         lines.append(f"  global table {table.store.name} reads {table.topic}")
     for lake in plan.lake_tables:
-        lines.append(f"  lake table {lake.name} reads {lake.format} {lake.path} by {lake.key}")
+        wanted = "" if lake.where is None else f" where {text_of(lake.where)}"
+        read = f"{lake.format} {lake.path} by {lake.key}{wanted}"
+        lines.append(f"  lake table {lake.name} reads {read}")
     made = [topic.name for topic in plan.repartitions] + list(plan.changelogs())
     lines.append("  topics of its own")
     lines += [f"    {name}" for name in (*made, topology_topic(plan.app))]
