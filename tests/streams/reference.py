@@ -25,7 +25,7 @@ from moldau.streams import (
     Table,
     Windowed,
 )
-from moldau.streams.dsl.app import SourceOptions
+from moldau.streams.dsl.app import LakeOptions, SourceOptions
 from moldau.streams.dsl.cogrouped import Cogrouped
 from moldau.streams.dsl.grouped_table import GroupedTable
 from moldau.streams.dsl.options import JoinOptions, TableOptions
@@ -50,6 +50,7 @@ _CLASSES: Final = (
 )  # fmt: skip
 _OPTIONS: Final = {
     "SourceOptions": SourceOptions,
+    "LakeOptions": LakeOptions,
     "TableOptions": TableOptions,
     "JoinOptions": JoinOptions,
 }

@@ -197,21 +197,6 @@ def test_only_rows_for_which_the_condition_holds_are_read(
     assert "by id where town != 'Brno'" in topology_text(app.plan())
 
 
-@pytest.mark.parametrize(
-    ("where", "why"),
-    [
-        (True, 'where=True: write an expression: col("a") > 1'),
-        (col("name"), "where: name is str, and no condition"),
-    ],
-)
-def test_a_wrong_condition_is_refused_when_the_app_is_built(where: Any, why: str) -> None:
-    with pytest.raises(TopologyError) as told:
-        Streams("app").lake_table(
-            "customers", Customer, format="delta", path="c", key="id", where=where
-        )
-    assert why in str(told.value)
-
-
 def test_what_cannot_be_read_is_one_line(tmp_path: Path) -> None:
     write_delta(tmp_path / "t", rows_of("ada", "bob"))
     twice = pa.table({"id": [7, 7], "name": ["ada", "bob"]})
@@ -311,8 +296,6 @@ def test_a_driver_takes_rows_in_place_of_files(tmp_path: Path) -> None:
 def test_the_plan_shows_the_table(tmp_path: Path) -> None:
     plan = app_of(tmp_path / "t").plan()
     assert plan.source_topics() == ("orders",)
-    from moldau.streams.plan.text import topology_text
-
     assert f"lake table customers reads delta {tmp_path}/t by id" in topology_text(plan)
 
 
@@ -325,6 +308,9 @@ def test_a_wrong_lake_table_is_refused_when_the_app_is_built(tmp_path: Path) -> 
         ({"refresh": "soon"}, None, "'soon' is no duration"),
         ({"refresh": 0}, None, "refresh=0 must be above 0"),
         ({}, str, "str has no fields, so no columns fit it"),
+        ({"where": True}, None, 'where=True: write an expression: col("a") > 1'),
+        ({"where": col("name")}, Customer, "where: name is str, and no condition"),
+        ({"wher": col("name")}, None, "it takes no wher=...; it takes refresh, where"),
     ]
     for changed, kind, expected in cases:
         with pytest.raises(TopologyError) as told:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, TypedDict, TypeVar, Unpac
 
 from moldau.streams.dsl.joins import GlobalRows
 from moldau.streams.dsl.lakes import lake_table
+from moldau.streams.dsl.options import check_options
 from moldau.streams.dsl.stream import Stream
 from moldau.streams.dsl.table import Table
 from moldau.streams.durations import Duration, milliseconds
@@ -45,6 +46,14 @@ class SourceOptions(TypedDict, total=False):
 
     timestamp: op.Timestamp | None
     on_error: Policy | str | None
+
+
+class LakeOptions(TypedDict, total=False):
+    """Options of a table of a lake: `refresh` is how often the files are looked at (10 s), `where`
+    the expression that is true for the rows to keep."""
+
+    refresh: Duration
+    where: Column
 
 
 class Streams:
@@ -203,8 +212,7 @@ class Streams:
         format: LakeFormat,
         path: str | os.PathLike[str],
         key: str,
-        refresh: Duration = "10s",
-        where: Column | None = None,
+        **options: Unpack[LakeOptions],
     ) -> GlobalRows:
         """Read a table from the files of a lake into every worker, so that streams can look up any
         key of it: a Delta or Iceberg table, or a file or folder of Parquet.
@@ -214,7 +222,10 @@ class Streams:
         between two commits. Only rows for which the expression `where` is true are kept.
         """
         kind = Any if value is None else value
-        table = lake_table(self._graph, name, (kind, format, path, key), refresh, where)
+        check_options("lake_table", options, LakeOptions)
+        refresh = options.get("refresh", "10s")
+        what = (kind, format, path, key)
+        table = lake_table(self._graph, name, what, refresh, options.get("where"))
         return GlobalRows(self._graph, table.name, kind)
 
     def plan(self) -> Plan:
