@@ -2,17 +2,23 @@
 
 from __future__ import annotations
 
+import datetime
+import math
 import operator
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Any, Final
 
 import msgspec
-from hypothesis import given, settings
+from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
 from moldau.streams import Column, Streams, coalesce, col, lit, when
+from moldau.streams.expressions.kinds import record_type
 from moldau.streams.expressions.python import evaluated
 from moldau.streams.expressions.tree import Apply, Expression, Field, Literal
+from moldau.streams.expressions.typed import checked
+from tests.streams.expressions.random_columns import ROW, columns, comparable
 
 ORDERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "add": operator.add,
@@ -111,3 +117,67 @@ def test_a_topology_computes_what_one_record_does(
     assert [each.value for each in driver.read("dropped", type=Row)] == dropped
     made = [{"a": walked(number.node, row), "d": True} for row in kept if row is not None]
     assert [each.value for each in driver.read("made", type=dict)] == made
+
+
+class Wide(msgspec.Struct):
+    """A record with the fields of `random_columns`, of which some are never null."""
+
+    i: int
+    j: int | None
+    x: float
+    y: float | None
+    s: str
+    u: str | None
+    t: datetime.datetime
+    n: datetime.datetime | None
+    d: Decimal | None
+    day: datetime.date
+    b: bool | None
+    raw: bytes | None
+
+
+_NULLABLE: Final = record_type({each.name: each.type for each in msgspec.structs.fields(Wide)})
+
+
+def value_or_error(column: Column, record: Any, row: Any) -> Any:
+    try:
+        return comparable(evaluated(column.node, record, row))
+    except (ArithmeticError, ValueError):
+        return "an error"
+
+
+@given(columns(), ROW)
+@settings(max_examples=200, deadline=None)
+def test_a_declared_record_has_the_values_of_a_dictionary(
+    column: Column, row: dict[str, Any]
+) -> None:
+    declared = value_or_error(column, Wide, Wide(**row))
+    nullable = value_or_error(column, _NULLABLE, row)
+
+    # Where an operand is null, one that cannot be is not computed, and does not fail.
+    assert declared == nullable or (declared[1] is None and nullable == "an error")
+
+
+@given(columns(2), st.lists(ROW, min_size=1, max_size=4))
+@settings(max_examples=40, deadline=None)
+def test_the_engine_computes_what_one_record_does(
+    column: Column, rows: list[dict[str, Any]]
+) -> None:
+    values = [value_or_error(column, Wide, Wide(**row)) for row in rows]
+    floats = [row[name] or 0.0 for row in rows for name in ("x", "y")]
+    floats += [float(each[1]) for each in values if each[0] == "float"]
+    assume(all(map(math.isfinite, floats)))  # JSON has no others
+    app = Streams("app", on_error="skip")
+    app.stream("in", Wide, key=str).select(found=column).to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [("k", Wide(**row), 0) for row in rows])
+
+    kind = msgspec.defstruct("Found", [("found", driver_type(column))])
+    found = [comparable(each.value.found) for each in driver.read("out", type=kind)]
+    assert found == [each for each in values if each != "an error"]
+
+
+def driver_type(column: Column) -> Any:
+    """Return the type of the values of an expression over `Wide`."""
+    return checked(column.node, Wide, "test").result
