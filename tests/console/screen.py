@@ -74,7 +74,11 @@ async def screen(bootstrap: str, **more: str) -> AsyncIterator[Screen]:
     """The console of a cluster on a free port, and a browser. `more` are settings of the console,
     with underscores for dots."""
     given = {name.replace("_", "."): value for name, value in more.items()}
-    settings = {"bootstrap.servers": bootstrap, **given}
+    settings = {
+        "bootstrap.servers": bootstrap,
+        "default.api.timeout.ms": str(int(_WAIT_MS)),
+        **given,
+    }
     async with (
         RealRuntime("console") as runtime,
         served(runtime, settings, ("127.0.0.1", 0)) as address,

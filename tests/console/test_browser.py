@@ -109,7 +109,9 @@ def test_every_page_is_without_findings_of_axe(shown: Shown, look: str) -> None:
     async def run() -> None:
         async with shown.screen.page(**LOOKS[look]) as page:
             for path in PAGES[:-1]:
-                await page.goto(path)
+                answer = await page.goto(path)
+                assert answer is not None
+                assert answer.ok, (path, await page.locator("main").inner_text())
                 await page.evaluate(
                     "document.querySelectorAll('details').forEach(d => d.open = true)"
                 )

@@ -40,7 +40,7 @@ def test_a_person_logs_in_works_by_its_role_and_logs_out() -> None:
             assert await page.evaluate("document.cookie") == ""
             await without_findings(page)
             await page.get_by_text("Produce a record").click()
-            await page.get_by_label("Value").fill("by bob")
+            await page.get_by_role("textbox", name="Value").fill("by bob")
             await page.get_by_role("button", name="Send").click()
             await page.locator("#rows").get_by_text("by bob").first.wait_for()
             await page.goto("/topics/orders")

@@ -11,7 +11,7 @@ from html.parser import HTMLParser
 import httpx
 import pytest
 
-from moldau.client import Consumer, Producer
+from moldau.client import Admin, Consumer, NewTopic, Producer
 from moldau.console.pages import Pages
 from moldau.testing import EmbeddedBroker
 from tests.console.shown import EXACT, browser, use
@@ -269,3 +269,23 @@ def test_every_page_has_its_parts_for_keyboard_and_reader() -> None:
 
 def test_the_pages_have_a_table_of_their_own() -> None:
     assert {"cluster", "topics", "topic", "messages", "groups", "group"} <= set(vars(Pages))
+
+
+def test_a_topic_that_was_made_again_or_grew_shows_its_new_messages() -> None:
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        path = "/topics/again/messages"
+        async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+            for life in ("first", "second"):
+                await admin.create_topic(NewTopic("again", 1))
+                for partition in range(2):
+                    async with Producer(bootstrap_servers=broker.bootstrap_servers) as producer:
+                        value = f"{life}-{partition}".encode()
+                        await producer.send_and_wait("again", value, partition=partition)
+                    assert f"{life}-{partition}" in (await client.get(path)).text
+                    if not partition:
+                        await admin.create_partitions("again", 2)
+                assert ("first" in (await client.get(path)).text) is (life == "first")
+                await admin.delete_topic("again")
+                assert (await client.get(path)).status_code == 404
+
+    on_a_used_cluster(check)

@@ -19,6 +19,11 @@ _READER: Final = {
     "auto.offset.reset": "earliest",
     "isolation.level": "read_committed",
 }
+_AT_ONCE: Final = {"fetch.max.wait.ms": "5"}
+"""Of a consumer that reads what is there. A broker answers the requests of a connection in turn, so
+a fetch that waits for records would hold up the next page."""
+KEPT: Final = 2
+"""How many consumers wait for the next page."""
 
 
 class Connection:
@@ -38,6 +43,8 @@ class Connection:
         self._settings = {**_TIMEOUTS, **settings}
         self.decoder = None if registry is None else Decoder(registry)
         self._admin: Admin | None = None
+        self._kept: list[Consumer[bytes, bytes]] = []
+        self._is_closed = False
         self.connect = None if connect is None else ConnectApi(connect)
         self.beside = Beside() if beside is None else beside
         self.lists = Refresher(runtime, self.admin)
@@ -63,9 +70,30 @@ class Connection:
 
     @asynccontextmanager
     async def consumer(self) -> AsyncIterator[Consumer[bytes, bytes]]:
-        """A consumer without a group: it leaves no trace in the cluster."""
+        """A consumer without a group: it leaves no trace in the cluster. After a block that ends
+        well it is kept for the next page, which so needs no new connection and no metadata."""
+        consumer = self._kept.pop() if self._kept else await self._new_consumer()
+        async with AsyncExitStack() as stack:
+            stack.push_async_callback(consumer.aclose)
+            yield consumer
+            consumer.assign([])
+            if len(self._kept) < KEPT and not self._is_closed:
+                stack.pop_all()
+                self._kept.append(consumer)
+
+    @asynccontextmanager
+    async def follower(self) -> AsyncIterator[Consumer[bytes, bytes]]:
+        """A consumer for records that are still to come."""
         async with Consumer({**self._settings, **_READER}) as consumer:
             yield consumer
+
+    async def _new_consumer(self) -> Consumer[bytes, bytes]:
+        consumer: Consumer[bytes, bytes] = Consumer({**self._settings, **_READER, **_AT_ONCE})
+        async with AsyncExitStack() as on_failure:
+            on_failure.push_async_callback(consumer.aclose)
+            await consumer.start()
+            on_failure.pop_all()
+        return consumer
 
     @asynccontextmanager
     async def producer(self) -> AsyncIterator[Producer[Any, Any]]:
@@ -75,8 +103,11 @@ class Connection:
 
     async def aclose(self) -> None:
         """Close the clients."""
+        self._is_closed = True
         await self.lists.aclose()
         await self.beside.aclose()
+        while self._kept:
+            await self._kept.pop().aclose()
         if self._admin is not None:
             await self._admin.aclose()
         if self.decoder is not None:

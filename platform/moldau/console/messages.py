@@ -234,7 +234,7 @@ async def tail(
 ) -> AsyncGenerator[list[Message]]:
     """Yield new messages as they come, and an empty list at least twice a second."""
     places = [TopicPartition(topic, index) for index in chosen(indexes, wanted.partition)]
-    async with connection.consumer() as consumer:
+    async with connection.follower() as consumer:
         consumer.assign(places)
         for place, end in (await consumer.end_offsets(places)).items():
             consumer.seek(place, end)
