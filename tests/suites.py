@@ -112,6 +112,7 @@ SPARK_FILES: Final = (
     "tests/connectors/spark/",
     "tests/examples/test_shop_demo.py",
     "tests/pipeline/test_app_on_spark.py",
+    "tests/pipeline/test_folder_on_spark.py",
     "tests/pipeline/test_job_on_spark.py",
     "tests/pipeline/test_spark.py",
     "tests/spark/",

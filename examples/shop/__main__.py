@@ -195,12 +195,12 @@ class Demo:
                 while sold < min(due, minutes):
                     shop.sell(sold, counts[sold])
                     sold += 1
-                if picture is None and sold > minutes // 2:
+                if picture is None and sold > minutes // 3:
                     picture = self._draw()
                 done = (shop.sold, _records(admin, ORDERS), _records(admin, SALES),
                         lake.count(self._lake))  # fmt: skip
                 for task, count in zip(tasks, done, strict=True):
-                    bars.update(task, completed=count)
+                    bars.update(task, completed=min(count, total))  # offsets, with markers
                 self._record_lag(admin)
                 if sold == minutes and min(done) >= total:
                     break

@@ -18,7 +18,7 @@ _STYLE = """
   --bar: #6ea0f5; --other: #f0a85e; --card: #1c2230; --page: #12161f; } }
 body { margin: 0; background: var(--page); color: var(--ink);
   font: 15px/1.5 system-ui, sans-serif; }
-main { max-width: 920px; margin: 0 auto; padding: 32px 16px 64px; }
+main { max-width: 1120px; margin: 0 auto; padding: 32px 16px 64px; }
 h1 { font-size: 26px; margin: 0 0 4px; } h2 { font-size: 17px; margin: 0 0 12px; }
 p { color: var(--soft); margin: 0 0 24px; }
 section { background: var(--card); border: 1px solid var(--line); border-radius: 10px;
@@ -91,7 +91,7 @@ def page(
     if appendix.picture:
         # In a page an SVG needs no namespace.
         picture = appendix.picture.replace(' xmlns="http://www.w3.org/2000/svg"', "")
-        plots.insert(0, ("The pipeline, halfway through the orders", picture))
+        plots.insert(0, ("The pipeline, while orders were sold", picture))
     sections = "".join(
         f'<section><h2>{escape(name)}</h2><div class="plot">{svg}</div></section>'
         for name, svg in plots

@@ -8,8 +8,9 @@ for all programs of a machine.
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterator
 from importlib.util import find_spec
-from typing import Final
+from typing import Any, Final
 
 from moldau.errors import ConfigError
 from moldau.runtime.children import process_environment
@@ -48,15 +49,30 @@ def main() -> None:
     port = process_environment().get(PORT)
     if port is not None:
         DefaultChannelBuilder.default_port = staticmethod(lambda: int(port))
+    causes: list[str] = []
+    show = cli.handle_pipeline_events
+    cli.handle_pipeline_events = lambda events: show(_noting(events, causes))
     try:
         with interrupted_by_sigterm():
             cli.main()
     except Terminated:
         sys.exit(_TERMINATED)
     except PySparkException as error:
-        first = str(error).strip().partition("\n")[0]
-        sys.stderr.write(f"moldau: {first}\n")
+        lines = [str(error).strip().partition("\n")[0], *causes[-1:]]
+        sys.stderr.write(f"moldau: {' '.join(lines)}\n")
         sys.exit(1)
+
+
+def _noting(events: Iterator[dict[str, Any]], causes: list[str]) -> Iterator[dict[str, Any]]:
+    """Pass events of a run on, and note the errors of its flows: the exception does not have
+    them."""
+    for each in events:
+        if "pipeline_event_result" in each:
+            text = str(each["pipeline_event_result"].event.message)
+            name, found, cause = text.partition("\nError: ")
+            if found:
+                causes.append(f"{name} {cause.partition(chr(10))[0]}")
+        yield each
 
 
 if __name__ == "__main__":
