@@ -26,6 +26,7 @@ from moldau.connect.api.connector import (
     SourceConnector,
 )
 from moldau.connect.api.conversion import Converter, ConverterConfig, HeaderConverter
+from moldau.connect.api.parts import SourcePart, SourceParts
 from moldau.connect.api.plugin import Plugin
 from moldau.connect.api.provider import ConfigProvider, ProvidedValues
 from moldau.connect.api.record import ConnectRecord, SinkRecord, SourceRecord
@@ -84,6 +85,8 @@ __all__ = [
     "SinkTaskContext",
     "SourceBatch",
     "SourceConnector",
+    "SourcePart",
+    "SourceParts",
     "SourceRecord",
     "SourceTask",
     "SourceTaskContext",

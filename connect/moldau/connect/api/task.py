@@ -11,7 +11,8 @@ from moldau.client import OffsetAndMetadata, TopicPartition
 from moldau.connect.api.record import SinkRecord, SourceRecord
 
 if TYPE_CHECKING:
-    from moldau.client import Sent
+    from moldau.client import Sent, SentRange
+    from moldau.connect.api.parts import SourcePart
 
 
 class OffsetStorageReader(ABC):
@@ -156,6 +157,11 @@ class SourceTask(Task):
 
     def commit_record(self, record: SourceRecord, metadata: Sent | None) -> None:
         """Called when a record is durable; `metadata` is None if it was dropped or skipped."""
+        return
+
+    def commit_part(self, part: SourcePart, places: Sequence[SentRange]) -> None:
+        """Called instead of `commit_record` when a part that was written as a whole is durable.
+        `places` are those of its records, in their order."""
         return
 
 

@@ -24,6 +24,7 @@ from moldau.connect.api import (
     SourceValues,
 )
 from moldau.connect.api.record import ConnectRecord
+from moldau.connect.converters.plain import ByteArrayConverter
 from moldau.connect.errors import ConnectError
 from moldau.connect.plugins.stages import TransformationStage
 from moldau.connect.task.tolerance import Failure, Stage, Tolerance
@@ -215,6 +216,17 @@ class Chain:
     def is_plain(self) -> bool:
         """Whether there are no transforms, so that records are only converted."""
         return not self._steps
+
+    @property
+    def passes_bytes(self) -> bool:
+        """Whether the converters write the bytes of keys and values as they are."""
+        converters = self._converters
+        return all(type(each) is ByteArrayConverter for each in (converters.key, converters.value))
+
+    @property
+    def passes_headers(self) -> bool:
+        """Whether the header converter writes bytes as they are."""
+        return type(self._converters.header) is ByteArrayConverter
 
     def batch_bytes(
         self, batch: SourceBatch | SourceValues

@@ -24,6 +24,7 @@ from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.task.batch_times import BatchTimes
 from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.parts import Parts, make_parts
+from moldau.connect.task.raw_parts import RawParts
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import whole
 from moldau.connect.task.source_batches import SourceBatches
@@ -113,13 +114,15 @@ class SourceRunner(TaskRunner):
             raise ConnectError("the task class of a source connector must be a SourceTask")
         self._task = task
         context = None if self._transactions is None else self._transactions.context
+        sets_boundaries = context is not None
         self._batches = SourceBatches(
             self._parts,
             task,
             self._producer,
-            sets_boundaries=context is not None,
+            sets_boundaries=sets_boundaries,
             spans=self._spans,
         )
+        self._raw = RawParts(self._parts, task, self._producer, sets_boundaries=sets_boundaries)
         stored = AskedOffsets(self._ask_offsets)
         self._task.initialize(_Context(config, stored, self.tell_cause, context))
         self._is_started = True
@@ -164,7 +167,7 @@ class SourceRunner(TaskRunner):
             self.rest(1.0)
             return
         records = self._poll()
-        if not self._send_batch(records):
+        if not self._send_parts(records) and not self._send_batch(records):
             for record in records or ():
                 if self.link.is_stopping:
                     return  # unsent records are polled again after a restart
@@ -210,6 +213,22 @@ class SourceRunner(TaskRunner):
         self._transactions.boundaries.on_sent(len(converted.values))
         self._transactions.boundaries.on_offset(place, converted.last_offset)
         return True
+
+    def _send_parts(self, records: Sequence[SourceRecord] | None) -> bool:
+        """Send the columns of the records as they are. Return False if that is not possible."""
+        parts = self._raw.taken(records)
+        for part in parts or ():
+            self._creation.ensure(part.topic)
+            self._note_topic(part.topic)
+            place = dict(part.source_partition)
+            if self._transactions is None:
+                self._raw.send(part, self._submitted.submit(place, part.last_offset))
+                continue
+            self._transactions.begin()
+            self._raw.send(part, Submitted(part.last_offset))
+            self._transactions.boundaries.on_sent(len(part))
+            self._transactions.boundaries.on_offset(place, part.last_offset)
+        return parts is not None
 
     def _note_topic(self, topic: str) -> None:
         """Tell of a new topic. Wait for it, and say so meanwhile: a producer waits in silence."""
@@ -331,7 +350,7 @@ class SourceRunner(TaskRunner):
             record, sent = self._delivered.popleft()
             self._counts["written"] += sent is not None
             self._task.commit_record(record, sent)
-        self._counts["written"] += self._batches.settle()
+        self._counts["written"] += self._batches.settle() + self._raw.settle()
 
     # Offsets
 
@@ -355,6 +374,7 @@ class SourceRunner(TaskRunner):
             self._counts["commit_failures"] += 1
             self._check_delivered()  # both say more if the cluster has rejected a record
             self._batches.settle()
+            self._raw.settle(is_committed=False)
             raise
         if ready.aborts:
             self._delivered = deque((record, None) for record, _ in self._delivered)
@@ -412,7 +432,9 @@ class SourceRunner(TaskRunner):
         """Return the number of records that are not durable yet."""
         if self._transactions is not None:
             return self._transactions.boundaries.sent
-        return self._submitted.count + (self._batches.waiting if self._is_started else 0)
+        if not self._is_started:
+            return self._submitted.count
+        return self._submitted.count + self._batches.waiting + self._raw.waiting
 
     def metrics(self) -> dict[str, float]:
         counts = self._parts.tolerance.counts if hasattr(self, "_parts") else None

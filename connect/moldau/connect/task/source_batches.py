@@ -136,7 +136,7 @@ class SourceBatches:
             )
         except KafkaError as error:
             self._end(spans, error)
-            raise _refused(topic, error) from error
+            raise refused(topic, error) from error
         self._sent.append(_Sent(topic, len(converted.values), entry, deliveries, spans))
 
     def settle(self) -> int:
@@ -148,7 +148,7 @@ class SourceBatches:
                 sent.deliveries.result(0)
             except KafkaError as error:
                 self._end(sent.spans, error)
-                raise _refused(sent.topic, error) from error
+                raise refused(sent.topic, error) from error
             self._end(sent.spans)
             sent.entry.acknowledge()
             arrived += sent.count
@@ -164,7 +164,8 @@ class SourceBatches:
         return sum(sent.count - 1 for sent in self._sent)
 
 
-def _refused(topic: str, error: KafkaError) -> ConnectError:
+def refused(topic: str, error: KafkaError) -> ConnectError:
+    """Return the error of a task whose records the cluster has rejected."""
     return ConnectError(
         "the cluster refused a record",
         stage=Stage.KAFKA_PRODUCE.value,

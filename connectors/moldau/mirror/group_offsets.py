@@ -1,0 +1,140 @@
+"""Translates the offsets of the source's groups, and sets them on the target.
+
+A pass reads the new offset syncs, asks the source for the groups' offsets and returns the
+checkpoints that are new. `set_offsets` then gives them to those groups on the target that have no
+members there; a group that works on the target is left alone.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from moldau.client import KafkaError, TopicPartition
+from moldau.client.sync import Admin
+from moldau.errors.codes import ErrorCode
+from moldau.mirror.clusters import open_admin
+from moldau.mirror.formats import BadMirrorRecord, Checkpoint, OffsetSync
+from moldau.mirror.settings import CheckpointConfig
+from moldau.mirror.tail import TopicTail
+from moldau.mirror.translation import Checkpoints, OffsetTranslation, offsets_to_set
+
+_log = logging.getLogger(__name__)
+_IDLE: Final = frozenset({"empty", "dead"})
+_OF_CONSUMERS: Final = frozenset({"", "consumer"})
+_KINDS: Final = frozenset({"", "classic", "consumer"})
+_MEMBERS_CAME: Final = (
+    ErrorCode.UNKNOWN_MEMBER_ID,
+    ErrorCode.REBALANCE_IN_PROGRESS,
+    ErrorCode.NON_EMPTY_GROUP,
+    ErrorCode.ILLEGAL_GENERATION,
+)
+
+
+def chosen_groups(config: CheckpointConfig, source: Admin) -> list[str]:
+    """Return the consumer groups of the source that are followed."""
+    takes = config.group_filter().takes
+    return sorted(
+        each.group_id
+        for each in source.list_groups()
+        if each.protocol_type in _OF_CONSUMERS
+        and each.type.lower() in _KINDS
+        and takes(each.group_id)
+    )
+
+
+class GroupOffsets:
+    """The groups of one task. It owns its clients."""
+
+    def __init__(self, config: CheckpointConfig, props: Mapping[str, str]) -> None:
+        self._config = config
+        self._route = config.route()
+        self._translation = OffsetTranslation()
+        self._checkpoints = Checkpoints()
+        self._opened: list[Admin | TopicTail] = []
+        try:
+            self._open(props)
+        except BaseException:
+            self.close()
+            raise
+
+    def _open(self, props: Mapping[str, str]) -> None:
+        config = self._config
+        self.source = open_admin(props, "source", config.admin_timeout_ms)
+        self._opened.append(self.source)
+        self.target = open_admin(props, "target", config.admin_timeout_ms)
+        self._opened.append(self.target)
+        self._syncs = TopicTail(props, config.syncs_location, config.syncs_topic)
+        self._opened.append(self._syncs)
+        known = TopicTail(props, "target", config.policy().checkpoints_topic(config.source))
+        try:
+            for key, value in known.read():
+                self._take_checkpoint(key, value)
+        finally:
+            known.close()
+
+    def _take_checkpoint(self, key: bytes, value: bytes) -> None:
+        try:
+            self._checkpoints.on_checkpoint(Checkpoint.read(key, value))
+        except BadMirrorRecord as error:
+            _log.warning("a checkpoint is passed over: %s", error)
+
+    def close(self) -> None:
+        """Close the clients."""
+        for client in reversed(self._opened):
+            try:
+                client.close()
+            except KafkaError as error:
+                _log.warning("a client of the mirror did not close in order: %s", error)
+
+    def new_checkpoints(self, groups: Iterable[str]) -> list[Checkpoint]:
+        """Return the checkpoints of these groups that are new."""
+        for key, value in self._syncs.read():
+            try:
+                self._translation.on_sync(OffsetSync.read(key, value))
+            except BadMirrorRecord as error:
+                _log.warning("an offset sync is passed over: %s", error)
+        found = []
+        for group in groups:
+            for where, at in self.source.group_offsets(group).items():
+                checkpoint = self._checkpoint(group, where, at.offset, at.metadata or "")
+                if checkpoint is not None and self._checkpoints.on_checkpoint(checkpoint):
+                    found.append(checkpoint)
+        return found
+
+    def _checkpoint(
+        self, group: str, where: TopicPartition, offset: int, metadata: str
+    ) -> Checkpoint | None:
+        if offset < 0 or not self._route.takes(where.topic):
+            return None
+        downstream = self._translation.translate(where, offset)
+        if downstream is None:
+            return None
+        remote = TopicPartition(self._route.remote(where.topic), where.partition)
+        return Checkpoint(group, remote, offset, downstream, metadata)
+
+    def set_offsets(self, groups: Iterable[str]) -> int:
+        """Set the offsets of groups without members on the target. Return the number of offsets
+        that were set."""
+        states = {each.group_id: each.state.lower() for each in self.target.list_groups()}
+        count = 0
+        for group in groups:
+            checkpoints = self._checkpoints.of_group(group)
+            if checkpoints and states.get(group, "empty") in _IDLE:
+                count += self._set(group, checkpoints, is_new=group not in states)
+        return count
+
+    def _set(self, group: str, checkpoints: list[Checkpoint], *, is_new: bool) -> int:
+        try:
+            present = {} if is_new else self.target.group_offsets(group)
+            committed = {where: at.offset for where, at in present.items()}
+            wanted = offsets_to_set(checkpoints, committed)
+            if wanted:
+                self.target.alter_group_offsets(group, wanted)
+        except KafkaError as error:
+            if error.code not in _MEMBERS_CAME:
+                raise
+            _log.info("%s has members on the target now, so its offsets stay", group)
+            return 0
+        return len(wanted)

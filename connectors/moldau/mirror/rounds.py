@@ -1,0 +1,59 @@
+"""The repeated work of a mirror connector, in a thread of its own.
+
+A failure that can pass is shown in the status and tried again at the next interval; any other sets
+the connector to FAILED, and the worker restarts it with backoff.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Mapping
+from typing import Final
+
+from moldau.client import KafkaError
+from moldau.connect.api import ConnectError, ConnectorContext, RetriableError
+from moldau.connectors.pace import Pace, Patrol
+from moldau.mirror.schedule import Schedule
+
+_log = logging.getLogger(__name__)
+_TICK_S: Final = 1.0
+
+Job = tuple[float, Callable[[], None]]
+"""Seconds between two runs, and what to do."""
+
+
+class Rounds:
+    """Jobs by name."""
+
+    def __init__(self, jobs: Mapping[str, Job], context: ConnectorContext) -> None:
+        self._jobs = dict(jobs)
+        self._context = context
+        self._pace = Pace()
+        intervals = {name: interval for name, (interval, _) in jobs.items()}
+        self._schedule = Schedule(intervals, self._pace.monotonic())
+        self._patrol = Patrol(self._look, _TICK_S, self._pace)
+
+    def start(self) -> None:
+        if self._jobs:
+            self._patrol.start()
+
+    def stop(self) -> None:
+        """End the thread, after the job that runs."""
+        self._patrol.stop()
+
+    def _look(self) -> None:
+        for name in self._schedule.ready(self._pace.monotonic()):
+            self._run(name)
+
+    def _run(self, name: str) -> None:
+        _, work = self._jobs[name]
+        try:
+            work()
+        except (RetriableError, KafkaError) as error:
+            if isinstance(error, KafkaError) and not error.retriable:
+                self._context.raise_error(ConnectError(f"{name}: {error}"))
+                return
+            _log.warning("%s: %s; trying again later", name, error)
+            self._context.tell_waiting(f"{name}: {error}")
+        except ConnectError as error:
+            self._context.raise_error(error)

@@ -1,0 +1,167 @@
+"""Runs the mirror connectors of a flow in a standalone worker of its own, and looks how far it is.
+
+What was copied is stored on the target, in Java's topic `mm2-offsets.SOURCE.internal`, so that a
+mirror continues from any machine, and where Java's MirrorMaker has stopped. The state directory has
+the lock, and what the worker needs to fence tasks of an earlier run.
+"""
+
+from __future__ import annotations
+
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, Final
+
+from moldau.client import EARLIEST, LATEST, Admin, Consumer, TopicPartition
+from moldau.connect.herder.refusals import Refusal
+from moldau.connect.installed.plugins import resolved
+from moldau.connect.server import ID_FILE, ConnectWorker, Place
+from moldau.connect.storage.standalone import TOPIC_FILE, TOPIC_SETTING
+from moldau.errors import ConfigError
+from moldau.mirror.clusters import client_settings
+from moldau.mirror.flows import SOURCE, Flow
+from moldau.mirror.progress import CopyProgress, Ready
+from moldau.mirror.settings import SourceMirrorConfig
+from moldau.mirror.source_task import partition_of
+
+if TYPE_CHECKING:
+    from moldau.logging import Loggers
+    from moldau.runtime import Runtime
+    from moldau.runtime.files import FileLock, Files
+
+_LOCK: Final = "mirror.lock"
+_LOOK_S: Final = 5.0
+
+
+def prepare_state(files: Files, directory: str, flow: Flow) -> FileLock:
+    """Make the state directory of a flow and lock it. Raise ConfigError if it is in use."""
+    files.make_dirs(directory)
+    try:
+        lock = files.lock(f"{directory}/{_LOCK}")
+    except BlockingIOError:
+        raise ConfigError(
+            "another moldau mirror runs with this state: stop it, or give --state",
+            directory=directory,
+        ) from None
+    worker_id = f"mirror-{flow.source}-{flow.target}"
+    for name, text in ((ID_FILE, worker_id), (TOPIC_FILE, flow.offsets_topic)):
+        if not files.exists(f"{directory}/{name}"):
+            files.write_text_atomic(f"{directory}/{name}", f"{text}\n")
+    return lock
+
+
+class MirrorRun:
+    """One running flow: call `start`, then `aclose`."""
+
+    def __init__(
+        self, runtime: Runtime, flow: Flow, state: str, loggers: Loggers, *, is_once: bool
+    ) -> None:
+        worker = {**flow.worker, TOPIC_SETTING: flow.offsets_topic}
+        self.flow = replace(flow, worker=worker)
+        self._runtime = runtime
+        self._worker = ConnectWorker(runtime, worker, Place(None, state), loggers)
+        self._opened = AsyncExitStack()
+        self._progress = CopyProgress(has_fixed_ends=is_once)
+
+    async def start(self) -> None:
+        """Start the worker and its connectors. Raise ConfigError for a config that is refused."""
+        await self._worker.start()
+        if self.flow.copies:
+            self._props, _ = resolved(self.flow.config, self.flow.worker)
+            self._route = SourceMirrorConfig.of(self._props).route()
+            settings = client_settings(self._props, "source", "admin")
+            self._source = await self._opened.enter_async_context(
+                Admin(settings, runtime=self._runtime)
+            )
+        for name, config in self.flow.connectors.items():
+            try:
+                await self._worker.operations.put_config(name, dict(config), may_replace=True)
+            except Refusal as error:
+                raise ConfigError(f"{self.flow.name}: {name}: {error}") from error
+
+    async def aclose(self) -> None:
+        """Stop the connectors in order."""
+        await self._opened.aclose()
+        await self._worker.aclose()
+
+    @property
+    def _isolation(self) -> str:
+        settings = client_settings(self._props, "source", "consumer")
+        return settings.get("isolation.level", "read_uncommitted")
+
+    async def look(self) -> Ready:
+        """Look how far the mirror is."""
+        topics = [each for each in await self._source.list_topics() if self._route.takes(each.name)]
+        places = [
+            TopicPartition(topic.name, n) for topic in topics for n in range(len(topic.partitions))
+        ]
+        if not places:
+            return self._progress.ready()
+        begins = await self._source.list_offsets(dict.fromkeys(places, EARLIEST))
+        ends = await self._source.list_offsets(
+            dict.fromkeys(places, LATEST), is_committed=self._isolation == "read_committed"
+        )
+        partitions = [partition_of(self.flow.source, where) for where in places]
+        stored = await self._worker.herder.offsets.read(SOURCE, partitions)
+        at = {
+            where: int(offset["offset"]) + 1
+            for where, offset in zip(places, stored, strict=True)
+            if offset is not None
+        }
+        self._progress.on_look(
+            {where: found.offset for where, found in begins.items()},
+            {where: found.offset for where, found in ends.items()},
+            at,
+        )
+        return self._progress.ready()
+
+    async def settle(self, ready: Ready) -> Ready:
+        """Look into partitions that do not move whether there are records left in them."""
+        if not ready.unsure:
+            return ready
+        settings: dict[str, Any] = {
+            **client_settings(self._props, "source", "consumer"),
+            "enable.auto.commit": "false",
+        }
+        settings.pop("group.id", None)
+        async with Consumer(settings, runtime=self._runtime) as consumer:
+            for where in ready.unsure:
+                await self._look_into(consumer, where)
+        return self._progress.ready()
+
+    async def _look_into(self, consumer: Consumer[bytes, bytes], where: TopicPartition) -> None:
+        """Find out whether a partition has a record between what is copied and its end."""
+        at, end = self._progress.at[where], self._progress.ends[where]
+        consumer.assign([where])
+        consumer.seek(where, at)
+        until = self._runtime.clock.monotonic() + _LOOK_S
+        while (consumer.position(where) or 0) < end:
+            if await consumer.poll_batches(0.2, max_records=1):
+                return
+            if self._runtime.clock.monotonic() > until:
+                return
+        self._progress.on_end_reached(where, end)
+
+    def is_running(self) -> bool:
+        """Whether the copies are made and the tasks run."""
+        status = self._worker.operations.status(SOURCE)
+        states = [status["connector"]["state"], *(each["state"] for _, each in _tasks(status))]
+        return set(states) == {"RUNNING"}
+
+    def failures(self) -> list[str]:
+        """Return a line for each connector and task that has failed."""
+        found = []
+        for name in self.flow.connectors:
+            status = self._worker.operations.status(name)
+            for part, each in (("", status["connector"]), *_tasks(status)):
+                if each["state"] == "FAILED":
+                    found.append(f"{self.flow.name}: {name}{part}: {_cause(each)}")
+        return found
+
+
+def _tasks(status: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
+    return [(f" task {each['id']}", each) for each in status["tasks"]]
+
+
+def _cause(state: dict[str, Any]) -> str:
+    lines = [line for line in str(state.get("trace", "")).splitlines() if line.strip()]
+    return lines[-1].strip() if lines else "failed"

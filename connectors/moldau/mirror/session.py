@@ -1,0 +1,164 @@
+"""One run of `moldau mirror`: all flows until Ctrl-C, or until everything is copied (`--once`)."""
+
+from __future__ import annotations
+
+import asyncio
+from argparse import Namespace
+from contextlib import AsyncExitStack, suppress
+from dataclasses import replace
+from typing import TYPE_CHECKING, Final
+
+from moldau.cli.command import Context, Exit
+from moldau.client import KafkaError
+from moldau.connect.api import ConnectError
+from moldau.mirror.flows import CHECKPOINT, SOURCE, Flow
+from moldau.mirror.progress import Ready
+from moldau.mirror.running import MirrorRun, prepare_state
+from moldau.runtime.real import run
+
+if TYPE_CHECKING:
+    from moldau.logging import Loggers
+    from moldau.runtime import Runtime
+
+STATE: Final = ".moldau/mirror"
+_LOOK_S: Final = 0.5
+_LINE_S: Final = 10.0
+_FLUSH_MS: Final = "500"
+_FAILED_S: Final = 20.0
+"""How long a connector may be FAILED before `--once` gives up; the worker restarts it meanwhile."""
+
+
+def run_flows(flows: list[Flow], arguments: Namespace, context: Context) -> int:
+    """Run the flows. Return the exit code."""
+    from moldau.connect.commands.worker import make_loggers
+    from moldau.runtime.places import absolute_path
+    from moldau.runtime.real_files import RealFiles
+    from moldau.runtime.signals import until_signal
+
+    files = RealFiles()
+    root = absolute_path(arguments.state or STATE)
+    chosen = [_copying_only(flow) for flow in flows if flow.copies] if arguments.once else flows
+    places = {flow.name: f"{root}/{flow.source}-{flow.target}" for flow in chosen}
+    locks = [prepare_state(files, places[flow.name], flow) for flow in chosen]
+
+    async def main(runtime: Runtime) -> bool:
+        loggers = make_loggers(runtime, arguments, context)
+        session = Session(runtime, context, loggers, is_once=arguments.once)
+        signal = await until_signal(session.run(chosen, places))
+        return signal is None
+
+    try:
+        is_complete = run(main, node="mirror")
+        if arguments.once and is_complete:
+            _finish_groups(flows, context)
+    finally:
+        for lock in locks:
+            lock.release()
+    return Exit.INTERRUPTED if arguments.once and not is_complete else Exit.DONE
+
+
+def _copying_only(flow: Flow) -> Flow:
+    """Return the flow for `--once`: offsets are stored soon, as its end depends on them."""
+    worker = {**flow.worker, "offset.flush.interval.ms": _FLUSH_MS}
+    return replace(flow, connectors={SOURCE: flow.config}, worker=worker)
+
+
+def _finish_groups(flows: list[Flow], context: Context) -> None:
+    from moldau.mirror.final_groups import set_group_offsets
+
+    for flow in flows:
+        if CHECKPOINT in flow.connectors:
+            groups, offsets = set_group_offsets(flow)
+            _write(context, f"{flow.name}: {groups} groups, {offsets} offsets set on the target")
+
+
+def _write(context: Context, line: str) -> None:
+    with suppress(BrokenPipeError):
+        context.out.write(f"{line}\n")
+        context.out.flush()
+
+
+class Session:
+    """The running flows and their lines of progress."""
+
+    def __init__(
+        self, runtime: Runtime, context: Context, loggers: Loggers, *, is_once: bool
+    ) -> None:
+        self._runtime = runtime
+        self._context = context
+        self._loggers = loggers
+        self._is_once = is_once
+        self._shown: dict[str, str] = {}
+        self._told: set[str] = set()
+        self._failed_since: float | None = None
+
+    def _now(self) -> float:
+        return self._runtime.clock.monotonic()
+
+    async def run(self, flows: list[Flow], places: dict[str, str]) -> None:
+        """Run the flows until cancelled, or with `--once` until everything is copied."""
+        async with AsyncExitStack() as stack:
+            runs = []
+            for flow in flows:
+                made = MirrorRun(
+                    self._runtime, flow, places[flow.name], self._loggers, is_once=self._is_once
+                )
+                stack.push_async_callback(made.aclose)
+                await made.start()
+                runs.append(made)
+            copying = [each for each in runs if each.flow.copies]
+            names = ", ".join(each.flow.name for each in copying)
+            _write(self._context, f"moldau mirror is up: {names}; Ctrl-C stops it.")
+            await self._watch(copying)
+
+    async def _watch(self, runs: list[MirrorRun]) -> None:
+        began, line_at = self._now(), self._now()
+        while True:
+            await asyncio.sleep(_LOOK_S)
+            try:
+                looks = [(each, await each.look()) for each in runs]
+                if self._is_once:
+                    looks = [(each, await each.settle(ready)) for each, ready in looks]
+            except KafkaError as error:
+                if not error.retriable:
+                    raise
+                continue  # a cluster does not answer; the connectors say so and wait
+            is_done = self._is_once and all(
+                each.is_running() and ready.is_done for each, ready in looks
+            )
+            self._check(runs)
+            is_due = is_done or self._now() >= line_at
+            if is_due or self._context.err.isatty():
+                self._show(looks, self._now() - began, is_last=is_done)
+            if is_due:
+                line_at = self._now() + _LINE_S
+            if is_done:
+                return
+
+    def _check(self, runs: list[MirrorRun]) -> None:
+        """Show new failures. With `--once`, raise ConnectError for one that lasts."""
+        failures = [line for each in runs for line in each.failures()]
+        for line in failures:
+            if line not in self._told:
+                self._told.add(line)
+                self._context.err.write(f"moldau: {line}\n")
+        if not failures:
+            self._failed_since = None
+        elif self._failed_since is None:
+            self._failed_since = self._now()
+        elif self._is_once and self._now() - self._failed_since > _FAILED_S:
+            raise ConnectError(f"nothing more is copied: {failures[0]}")
+
+    def _show(self, looks: list[tuple[MirrorRun, Ready]], seconds: float, *, is_last: bool) -> None:
+        for each, ready in looks:
+            line = f"{each.flow.name}: {ready.line(seconds)}"
+            if self._context.err.isatty() and not is_last and len(looks) == 1:
+                self._context.err.write(f"\r\x1b[K{line}")
+                self._context.err.flush()
+                continue
+            facts = f"{ready.copied} {ready.left} {ready.partitions}"
+            if is_last or self._shown.get(each.flow.name) != facts:
+                self._shown[each.flow.name] = facts
+                end = "\r\x1b[K" if self._context.err.isatty() else ""
+                self._context.err.write(end)
+                _write(self._context, line)
