@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from contextlib import closing
 
 from moldau.connect.installed.plugins import resolved
 from moldau.mirror.clusters import ensure_compacted, open_admin, open_producer
@@ -20,14 +20,9 @@ def set_group_offsets(flow: Flow) -> tuple[int, int]:
     with open_admin(props, "target", config.admin_timeout_ms) as admin:
         setting = "checkpoints.topic.replication.factor"
         ensure_compacted(admin, topic, config.checkpoints_replicas, setting)
-    offsets = GroupOffsets(config, props)
-    try:
+    with closing(GroupOffsets(config, props)) as offsets:
         groups = chosen_groups(config, offsets.source)
-        new: Any = offsets.new_checkpoints(groups)
         with open_producer(props, "target") as producer:
-            for each in new:
+            for each in offsets.new_checkpoints(groups):
                 producer.send(topic, each.value, key=each.key, partition=0)
-            producer.flush()
         return len(groups), offsets.set_offsets(groups)
-    finally:
-        offsets.close()

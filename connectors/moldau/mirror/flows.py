@@ -42,6 +42,7 @@ _MODELS: Final[Mapping[str, type[MirrorConfig]]] = {
 }
 _BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
+_OF_KINDS: Final = ("consumer.", "producer.", "admin.")
 _EXACTLY_ONCE: Final = "exactly.once.source.support"
 _OF_THIS_FILE: Final = ("clusters", "config.providers", "dedicated.mode.enable.internal.rest")
 _REPLICAS: Final = (
@@ -143,7 +144,7 @@ def _flow(
         "source.cluster.alias": source,
         "target.cluster.alias": target,
         **{
-            f"{side}.cluster.{name}": value
+            f"{side}.{name}" if name.startswith(_OF_KINDS) else f"{side}.cluster.{name}": value
             for side, settings in clients.items()
             for name, value in settings.items()
         },
@@ -159,7 +160,8 @@ def _flow(
         for name in names
     }
     to = clients["target"]
-    of_clients = {**shared_settings(to), **_producer_settings(to)}
+    of_kinds = {name: value for name, value in to.items() if name.startswith(_OF_KINDS)}
+    of_clients = {**shared_settings(to), **_producer_settings(to), **of_kinds}
     return Flow(
         source,
         target,

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterable, Mapping
+from contextlib import ExitStack, closing
 from typing import Final
 
 from moldau.client import KafkaError, TopicPartition
@@ -52,27 +53,20 @@ class GroupOffsets:
         self._route = config.route()
         self._translation = OffsetTranslation()
         self._checkpoints = Checkpoints()
-        self._opened: list[Admin | TopicTail] = []
-        try:
-            self._open(props)
-        except BaseException:
-            self.close()
-            raise
+        with ExitStack() as stack:
+            self._open(props, stack)
+            self._opened = stack.pop_all()
 
-    def _open(self, props: Mapping[str, str]) -> None:
+    def _open(self, props: Mapping[str, str], stack: ExitStack) -> None:
         config = self._config
-        self.source = open_admin(props, "source", config.admin_timeout_ms)
-        self._opened.append(self.source)
-        self.target = open_admin(props, "target", config.admin_timeout_ms)
-        self._opened.append(self.target)
+        self.source = stack.enter_context(open_admin(props, "source", config.admin_timeout_ms))
+        self.target = stack.enter_context(open_admin(props, "target", config.admin_timeout_ms))
         self._syncs = TopicTail(props, config.syncs_location, config.syncs_topic)
-        self._opened.append(self._syncs)
-        known = TopicTail(props, "target", config.policy().checkpoints_topic(config.source))
-        try:
+        stack.callback(self._syncs.close)
+        checkpoints = config.policy().checkpoints_topic(config.source)
+        with closing(TopicTail(props, "target", checkpoints)) as known:
             for key, value in known.read():
                 self._take_checkpoint(key, value)
-        finally:
-            known.close()
 
     def _take_checkpoint(self, key: bytes, value: bytes) -> None:
         try:
@@ -82,11 +76,7 @@ class GroupOffsets:
 
     def close(self) -> None:
         """Close the clients."""
-        for client in reversed(self._opened):
-            try:
-                client.close()
-            except KafkaError as error:
-                _log.warning("a client of the mirror did not close in order: %s", error)
+        self._opened.close()
 
     def new_checkpoints(self, groups: Iterable[str]) -> list[Checkpoint]:
         """Return the checkpoints of these groups that are new."""

@@ -157,7 +157,7 @@ class Session:
                 self._context.err.flush()
                 continue
             facts = f"{ready.copied} {ready.left} {ready.partitions}"
-            if is_last or self._shown.get(each.flow.name) != facts:
+            if self._shown.get(each.flow.name) != facts:
                 self._shown[each.flow.name] = facts
                 end = "\r\x1b[K" if self._context.err.isatty() else ""
                 self._context.err.write(end)

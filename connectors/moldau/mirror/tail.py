@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from contextlib import ExitStack
 from typing import Final
 
 from moldau.client import TopicPartition
@@ -18,12 +19,11 @@ class TopicTail:
     def __init__(self, props: Mapping[str, str], side: Side, topic: str) -> None:
         self._where = TopicPartition(topic, 0)
         self._consumer: Consumer[bytes, bytes] = open_consumer(props, side)
-        try:
+        with ExitStack() as stack:
+            stack.callback(self._consumer.close)
             self._consumer.assign([self._where])
             self._consumer.seek_to_beginning()
-        except BaseException:
-            self._consumer.close()
-            raise
+            stack.pop_all()
 
     def read(self) -> Iterator[tuple[bytes, bytes]]:
         """Yield keys and values up to the present end of the topic, tombstones left out."""

@@ -1,0 +1,51 @@
+"""From Apache Kafka to moldau, and what Java's client of MirrorMaker reads there."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from moldau.client.sync import Admin
+from moldau.testing import SyncEmbeddedBroker
+from tests.connect.committed import read
+from tests.connect.processes import wait_until
+from tests.mirror.running import copied, create, fill, mirrored, mirroring, read_some
+from tests.mirror.test_moving import QUICK, read_topic
+from tests.peers.kafka_broker import KafkaBroker
+from tests.peers.kafka_broker import kafka_broker as kafka_broker
+
+pytestmark = [pytest.mark.real, pytest.mark.deep]
+
+
+def test_javas_client_translates_the_offsets_of_a_group_that_moves(
+    kafka_broker: KafkaBroker, tmp_path: Path
+) -> None:
+    source = kafka_broker.bootstrap_servers
+    create(source, "mirrored", 2, retention_ms="-1")
+    fill(source, "mirrored", range(200))
+    create(source, "heartbeats", 1)  # as a mirror to the source makes it
+    read_some(source, "mirrored", "mirror-readers", 200)
+    with SyncEmbeddedBroker() as broker:
+        target = broker.bootstrap_servers
+        words = ["--from", source, "--to", target, "--from-alias", "A", "--to-alias", "B",
+                 "--topics", "mirrored", "--groups", "mirror-readers"]  # fmt: skip
+
+        done = mirrored(tmp_path, *words, "--once")
+        with mirroring(tmp_path, *words, *QUICK), Admin(bootstrap_servers=target) as admin:
+            wait_until(lambda: bool(read_topic(admin, "heartbeats")), "there are heartbeats")
+            wait_until(lambda: bool(read(target, "heartbeats")), "there is a heartbeat")
+
+        assert done.returncode == 0, done.stderr
+        assert sorted(map(copied, read(source, "mirrored")), key=repr) == sorted(
+            map(copied, read(target, "A.mirrored")), key=repr
+        )
+        (answer,) = kafka_broker.kafka.run_source(
+            Path(__file__).parent / "ReadMirror.java", [f"{target} A mirror-readers"]
+        )
+        with Admin(bootstrap_servers=target) as admin:
+            offsets = admin.group_offsets("mirror-readers")
+        ours = {str(where): at.offset for where, at in sorted(offsets.items())}
+        assert sum(ours.values()) == 200
+        shown = ", ".join(f"{where}={at}" for where, at in ours.items())
+        assert answer == f"{{{shown}}} [A] [A.heartbeats, heartbeats]"
