@@ -1,7 +1,8 @@
 """Sends the columns of `SourceParts` to the producer as they are.
 
-Possible where nothing looks at single records: no transforms, errors are not tolerated, the task
-does not set the boundaries of transactions, and the converters pass bytes on.
+Possible where nothing looks at single records: no transforms and no interceptors, errors are not
+tolerated, the task does not set the boundaries of transactions, and the converters pass bytes on.
+Such records have no spans of their own; their `traceparent` headers are passed on.
 
 Invariant: a part has one entry among the submitted offsets, safe when all its records are; the task
 is told of a part (`commit_part`) only when it is durable, in a transaction when that is committed.
@@ -47,6 +48,7 @@ class RawParts:
             and parts.chain.is_plain
             and parts.chain.passes_bytes
             and not sets_boundaries
+            and not parts.client("producer").get("interceptor.classes", "").strip()
         )
         self._passes_headers = parts.chain.passes_headers
         self._sent: deque[_Sent] = deque()
