@@ -83,12 +83,17 @@ demo-broker: venv ## a broker starts, and a million records are sent and read
 story: venv ## a three-node replicated log under crashes and cuts, in simulated time
 	@$(BIN)/python -m examples.replicated_log $(if $(SEED),--seed $(SEED))
 
-# In a random order, on all cores; ARGS="-n 0 --randomly-seed=7" repeats one.
-PYTEST := $(BIN)/python -m pytest -n auto --dist worksteal
+# In a random order; ARGS="-n 0 --randomly-seed=7" repeats one. More workers than cores: half of the
+# time of a test is waiting for another process, two thirds of a deep one. Spark waits less.
+PYTEST := $(BIN)/python -m pytest --dist worksteal
+CORES = $(shell $(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
+TEST_WORKERS = $(shell expr $(CORES) \* 3 / 2)
+DEEP_WORKERS = $(shell expr $(CORES) \* 2)
+SPARK_WORKERS = $(shell expr $(CORES) \* 3 / 2)
 
 .PHONY: test
 test: venv ## the tests that find bugs in the code; make test ARGS="-k name"
-	$(PYTEST) -m "not deep" $(ARGS)
+	$(PYTEST) -n $(TEST_WORKERS) -m "not deep" $(ARGS)
 
 # In a venv of its own, on the newest Python that this machine has. Slow tests are simulations of
 # many seeds, most of them: those find nothing of a Python.
@@ -97,11 +102,6 @@ test-newest: venv ## most of make test on the newest Python of this machine, if 
 	@newest=$$($(BIN)/python -m tests.newest_python); test -z "$$newest" || { \
 	  echo "again, on $$newest"; $(MAKE) --no-print-directory test \
 	    VENV=$(VENV)/newest PYTHON=$$newest ARGS='-m "$(NEWEST)" $(ARGS)'; }
-
-# Two thirds of a deep test are waiting for another process; Spark waits less and needs more memory.
-CORES = $(shell $(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
-DEEP_WORKERS = $(shell expr $(CORES) \* 2)
-SPARK_WORKERS = $(shell expr $(CORES) \* 3 / 2)
 
 # Spark after all others: together they need 11 GB. One of the two parts may have no test, which is
 # 5 to pytest: with ARGS="-k name". With AGAIN=yes what has failed beside other tests and their JVMs
