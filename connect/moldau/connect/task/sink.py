@@ -44,7 +44,7 @@ from moldau.connect.task.pending import Pending
 from moldau.connect.task.progress import Progress
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import ErrorSettings, whole
-from moldau.connect.task.spans import SinkSpans, TaskTracing, traces_of
+from moldau.connect.task.spans import SinkSpans, task_traces, traces_of
 from moldau.connect.task.subscription import subscription_of
 from moldau.connect.task.tolerance import Failure, Reporter, Skipped, Stage, as_task_failure
 from moldau.connect.task.topic_creation import ensure_dead_letter_topic
@@ -212,7 +212,7 @@ class SinkRunner(TaskRunner):
         }
         self._membership = membership
         if (traces := traces_of(self._parts.worker)) is not None:
-            tracing = TaskTracing(traces, self.spec)
+            tracing = task_traces(traces, self.spec)
             self._opened.append(("traces", tracing.close))
             self._spans = SinkSpans(tracing.tracer, membership.group_id, self.spec.connector)
         is_plain = self._parts.chain.is_plain and _SEES_RECORDS.isdisjoint(given)

@@ -28,7 +28,7 @@ from moldau.connect.task.raw_parts import RawParts
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import whole
 from moldau.connect.task.source_batches import SourceBatches
-from moldau.connect.task.spans import SourceSpans, TaskTracing, end_all, traces_of
+from moldau.connect.task.spans import SourceSpans, end_all, task_traces, traces_of
 from moldau.connect.task.submitted import Offsets, Submitted, SubmittedRecords, merged
 from moldau.connect.task.tolerance import Failure, Skipped, Stage
 from moldau.connect.task.topic_creation import TopicCreation
@@ -37,6 +37,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.client import Sent
+    from moldau.link.traces_here import ThreadTraces
     from moldau.records import HeadersGiven
     from moldau.tracing import Span
 
@@ -85,7 +86,7 @@ class SourceRunner(TaskRunner):
     _task: SourceTask
     _producer: Producer
     _transactions: TaskTransactions | None = None
-    _tracing: TaskTracing | None = None
+    _tracing: ThreadTraces | None = None
 
     def open(self) -> None:
         self._is_started = False
@@ -144,7 +145,7 @@ class SourceRunner(TaskRunner):
             )
             settings = self._transactions.settings(settings)
         if (traces := traces_of(worker)) is not None:
-            tracing = TaskTracing(traces, self.spec)
+            tracing = task_traces(traces, self.spec)
             self._tracing = tracing
             self._spans = SourceSpans(tracing.tracer, self.spec.connector)
         self._producer = Producer(settings)

@@ -8,17 +8,16 @@ of its records, unless they come with a `traceparent` header.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import suppress
 from typing import Final
 
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.consumer.records import PartitionRecords
 from moldau.connect.task.messages import TaskSpec
 from moldau.errors import ConfigError
-from moldau.link.otlp_traces import TracePush, TraceSettings, trace_settings
+from moldau.link.otlp_traces import TraceSettings, trace_settings
+from moldau.link.traces_here import ThreadTraces
 from moldau.records import HeadersGiven
 from moldau.runtime.children import process_environment
-from moldau.runtime.loop_thread import LoopStopped, enter, leave
 from moldau.tracing import Kind, Span, Tracer, about, with_context
 from moldau.tracing.choice import NO_HEADERS, Choice
 from moldau.tracing.context import Headers
@@ -41,24 +40,10 @@ def traces_of(worker: dict[str, str]) -> TraceSettings | None:
     return trace_settings(endpoint, ratio, process_environment(), ENDPOINT)
 
 
-class TaskTracing:
-    """The tracer of one task, which pushes its spans on the loop of the task's clients."""
-
-    def __init__(self, settings: TraceSettings, spec: TaskSpec) -> None:
-        self._thread = enter(self)
-        resource = {"service.name": spec.connector, "service.instance.id": str(spec.id)}
-        self._push = TracePush(self._thread.runtime, settings, resource)
-        self.tracer = self._push.tracer
-        self._thread.soon(self._push.start)
-
-    def finish(self) -> None:
-        """Nothing: `close` pushes what is left."""
-
-    def close(self) -> None:
-        """Push what is left, and end."""
-        with suppress(LoopStopped):
-            self._thread.call(self._push.aclose())
-        leave(self)
+def task_traces(settings: TraceSettings, spec: TaskSpec) -> ThreadTraces:
+    """Return the traces of one task, pushed on the loop of the task's clients."""
+    resource = {"service.name": spec.connector, "service.instance.id": str(spec.id)}
+    return ThreadTraces(settings, resource)
 
 
 class SinkSpans:

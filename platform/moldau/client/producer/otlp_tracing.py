@@ -10,8 +10,8 @@ that uses OpenTelemetry, else the context that the record's headers have. A cons
 `receive` span for the records of a partition of each poll, with links to theirs. `Tracing` does the
 same through OpenTelemetry's own provider.
 
-Invariant: a client without this interceptor runs none of this code. One object may serve several
-clients of one event loop; it pushes on that loop, and once more after the last of them is closed.
+Invariants: a client without this interceptor runs none of this code. The pushes are on the client's
+event loop, that of the blocking clients included; the last one follows the close.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord
 from moldau.errors import ConfigError
-from moldau.link.otlp_traces import TracePush, TraceSettings, trace_settings
+from moldau.link.otlp_traces import TraceSettings, trace_settings
+from moldau.link.traces_here import Traces, traces_here
 from moldau.runtime.children import process_environment
-from moldau.runtime.real import RealRuntime
 from moldau.tracing import Kind, Span, SpanContext, Tracer, about, read_context, with_context
 from moldau.tracing.choice import Choice
 from moldau.tracing.spans import LINKS_MAX
@@ -61,7 +61,7 @@ class OtlpTracing(ProducerInterceptor, ConsumerInterceptor):
             raise ConfigError("the ratio of OtlpTracing must be a number from 0 to 1", ratio=ratio)
         self._settings: TraceSettings | None = settings
         self._service = service
-        self._push: TracePush | None = None
+        self._traces: Traces | None = None
         self._choice: Choice | None = None
         self._sending: dict[Any, Span] = {}
 
@@ -115,24 +115,22 @@ class OtlpTracing(ProducerInterceptor, ConsumerInterceptor):
 
     def close(self) -> None:
         """End the spans that are still open, and push what is left soon."""
-        push, self._push = self._push, None
-        if push is None:
+        traces, self._traces = self._traces, None
+        if traces is None:
             return
         for span in self._sending.values():
-            push.tracer.end(span, "the client was closed")
+            traces.tracer.end(span, "the client was closed")
         self._sending.clear()
-        push.close_soon()
+        traces.close()
 
     def _tracer(self) -> Tracer | None:
-        """Return the tracer; the first call, on the client's event loop, starts to push."""
-        if self._push is None:
+        """Return the tracer; the first call, where the client runs, starts to push."""
+        if self._traces is None:
             if self._settings is None:
                 return None
-            resource = {"service.name": self._service}
-            self._push = TracePush(RealRuntime("traces"), self._settings, resource)
-            self._push.start()
-            self._choice = Choice(self._push.tracer.sampler)
-        return self._push.tracer
+            self._traces = traces_here(self._settings, {"service.name": self._service})
+            self._choice = Choice(self._traces.tracer.sampler)
+        return self._traces.tracer
 
 
 def _current() -> SpanContext | None:
