@@ -74,6 +74,14 @@ def test_connectors_copy_a_file_through_a_topic(terminal: Terminal) -> None:
         assert "Nothing reads" not in said.read_text()
 
 
+def test_tokens_can_be_made_from_the_first_minute(terminal: Terminal) -> None:
+    (commands,) = blocks("## Delegation tokens", "sh")
+    assert "seen" in terminal.do(f"moldau topic create seen\n{commands}")
+    (key,) = (terminal.folder / "cluster" / "secured" / "token-key.properties").read_text().split()
+    for path in (terminal.folder / "cluster").glob("*.properties"):
+        assert key.removeprefix("key=") not in path.read_text()
+
+
 @pytest.mark.spark
 @pytest.mark.skipif(find_java() is None, reason="Spark needs Java")
 def test_spark_reads_with_the_settings_of_a_user(terminal: Terminal) -> None:

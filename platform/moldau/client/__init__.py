@@ -81,6 +81,7 @@ if TYPE_CHECKING:
     from moldau.errors.codes import ErrorCode, KafkaError
     from moldau.link.lifetime import ClientClosed, WrongLoop
     from moldau.link.metadata import Broker, Partition, Topic, TopicPartition
+    from moldau.link.msk_iam import AwsKeys, MskIam
     from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
     from moldau.protocol.election import Election
     from moldau.protocol.scram import ScramMechanism
@@ -92,6 +93,7 @@ _MODULES = {
     ".errors.codes": "ErrorCode KafkaError",
     ".link.lifetime": "ClientClosed WrongLoop",
     ".link.metadata": "Broker Partition Topic TopicPartition",
+    ".link.msk_iam": "AwsKeys MskIam",
     ".protocol.acl_operations": "AclOperation AclPattern AclPermission AclResource",
     ".protocol.election": "Election",
     ".protocol.scram": "ScramMechanism",
@@ -160,6 +162,7 @@ __all__ = [
     "Admin",
     "AdminOptions",
     "Assigned",
+    "AwsKeys",
     "BinaryColumn",
     "Broker",
     "ClientClosed",
@@ -199,6 +202,7 @@ __all__ = [
     "MemberOptions",
     "Message",
     "MoldauError",
+    "MskIam",
     "NewTopic",
     "OffsetAndMetadata",
     "OffsetsNotStored",

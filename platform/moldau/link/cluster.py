@@ -32,7 +32,7 @@ from moldau.link.lifetime import closed, wrong_loop
 from moldau.link.metadata import NO_LEADER, Metadata, Topic, TopicPartition
 from moldau.link.sasl import LoginRefused
 from moldau.link.security import Security, security_of
-from moldau.link.token import TokenSource
+from moldau.link.token import GivenTokens
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.framing import MAX_FRAME_BYTES
 from moldau.protocol.messages.metadata import (
@@ -83,7 +83,7 @@ class Cluster:
         *,
         creates_topics: bool = False,
         answer_bytes_max: int = 0,
-        tokens: TokenSource | None = None,
+        tokens: GivenTokens | None = None,
         on_update: Callable[[], None] | None = None,
     ) -> None:
         """`creates_topics`: whether a metadata request may create an unknown topic.

@@ -21,6 +21,7 @@ MODULES: Final[Mapping[str, str]] = {
     f"{_PACKAGE}plain.PlainLoginModule": "PLAIN",
     f"{_PACKAGE}scram.ScramLoginModule": "SCRAM",
     f"{_PACKAGE}oauthbearer.OAuthBearerLoginModule": "OAUTHBEARER",
+    "com.sun.security.auth.module.Krb5LoginModule": "GSSAPI",
 }
 _FLAGS: Final = ("required", "requisite", "sufficient", "optional")
 _TOKEN: Final = re.compile(
@@ -38,7 +39,7 @@ _SYNTAX: Final = (
 
 @dataclass(frozen=True, slots=True)
 class LoginModule:
-    """One login: the family of mechanisms (PLAIN, SCRAM, OAUTHBEARER), and its options."""
+    """One login: the family of mechanisms (PLAIN, SCRAM, OAUTHBEARER, GSSAPI), and its options."""
 
     family: str
     options: Mapping[str, str] = field(repr=False)

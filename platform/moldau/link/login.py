@@ -10,7 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from moldau.errors.codes import ErrorCode
-from moldau.link.sasl import Derivation, LoginRefused
+from moldau.link.sasl import Derivation, LoginRefused, Work
 from moldau.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -29,8 +29,9 @@ _HANDSHAKE_VERSION: Final = 1
 _AUTHENTICATE_VERSION: Final = 2
 
 
-async def log_in(runtime: Runtime, security: Security, ask: Ask) -> int:
-    """Log in. Return how many milliseconds the login is valid; 0 if it has no end.
+async def log_in(runtime: Runtime, security: Security, ask: Ask, host: str) -> int:
+    """Log in at the broker on `host`. Return how many milliseconds the login is valid; 0 if it has
+    no end.
 
     Raise LoginRefused if the broker refuses it, or cannot prove itself."""
     credentials = security.credentials
@@ -45,12 +46,14 @@ async def log_in(runtime: Runtime, security: Security, ask: Ask) -> int:
                 code, "this listener takes no logins: set security.protocol", **facts
             )
         raise LoginRefused(code, offered=list(handshake.mechanisms), **facts)
-    exchange = await credentials.exchange(runtime)
+    exchange = await credentials.exchange(runtime, host)
     lifetime_ms = 0
     step = next(exchange)
     while True:
         if isinstance(step, Derivation):
             reply = await security.derive(runtime, step)
+        elif isinstance(step, Work):
+            reply = await security.work(runtime, step)
         else:
             answer = await ask(SaslAuthenticateRequest(auth_bytes=step), _AUTHENTICATE_VERSION)
             assert isinstance(answer, SaslAuthenticateResponse)

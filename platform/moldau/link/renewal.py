@@ -58,7 +58,7 @@ class Renewal:
     async def log_in(self) -> None:
         """Log in. Raise LoginRefused, or KafkaError if the connection ends."""
         try:
-            lifetime_ms = await log_in(self._runtime, self._security, self._ask)
+            lifetime_ms = await log_in(self._runtime, self._security, self._ask, self._address.host)
         except KafkaError as error:
             error.context = {**error.context, "broker": str(self._address)}
             raise

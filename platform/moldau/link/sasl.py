@@ -1,8 +1,10 @@
-"""The client's side of SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. No IO.
+"""The client's side of SASL: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 and OAUTHBEARER. No IO. Kerberos,
+which has IO of its own, is in `gss`.
 
 An exchange is a generator: it yields the bytes to send and is sent the server's bytes. It returns
 when the server has proved itself, and raises LoginRefused if it has not. A `Derivation` that it
-yields is a key to derive from the password, which takes long: the caller does it in a thread.
+yields is a key to derive from the password, which takes long, and `Work` is a step that may wait
+for others: the caller does both in a thread.
 
 Invariants: a password leaves in no form but the one that its mechanism sends. A server that asks
 for fewer iterations than `ITERATIONS_MIN`, or for more than `ITERATIONS_MAX`, is refused, as is one
@@ -16,7 +18,7 @@ import binascii
 import hashlib
 import hmac
 import re
-from collections.abc import Generator, Mapping
+from collections.abc import Callable, Generator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple, TypeAlias
 
@@ -62,7 +64,13 @@ class Derivation(NamedTuple):
         return salted_password(self.mechanism, self.password, self.salt, self.iterations)
 
 
-Exchange: TypeAlias = "Generator[bytes | Derivation, bytes, None]"
+class Work(NamedTuple):
+    """A step that may wait for others. It raises KafkaError."""
+
+    result: Callable[[], bytes]
+
+
+Exchange: TypeAlias = "Generator[bytes | Derivation | Work, bytes, None]"
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,6 +6,7 @@ before anything connects. Contexts follow their files, so a new certificate need
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -13,21 +14,25 @@ from typing import TYPE_CHECKING, Any, Final
 
 from moldau.errors import ConfigError
 from moldau.link import security_settings as rows
-from moldau.link.jaas import parse_jaas
-from moldau.link.sasl import Derivation, Exchange, oauth_bearer, plain, scram
+from moldau.link.jaas import LoginModule, parse_jaas
+from moldau.link.sasl import Derivation, Exchange, Work, oauth_bearer, plain, scram
 from moldau.link.tls import ReloadedContext, client_context, tls_files
-from moldau.link.token import TokenSource, token_of
+from moldau.link.token import GivenTokens, TokenSource, token_of
 from moldau.protocol.scram import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     import ssl
 
     from moldau.config import Secret, Settings
+    from moldau.link.gss import KerberosLogin
     from moldau.runtime import Runtime
 
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
-MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
+GSSAPI: Final = "GSSAPI"
+MSK_IAM: Final = "msk-iam"
+_OF_AWS: Final = "AWS_MSK_IAM"
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 _NONCE_BITS: Final = 144
 _KEYS_KEPT: Final = 4
 
@@ -42,9 +47,15 @@ class Credentials:
     is_token: bool = False
     """Whether they are those of a delegation token."""
     tokens: TokenSource | None = field(default=None, repr=False)
+    kerberos: KerberosLogin | None = None
 
-    async def exchange(self, runtime: Runtime) -> Exchange:
-        """Begin a login."""
+    async def exchange(self, runtime: Runtime, host: str) -> Exchange:
+        """Begin a login at the broker on `host`."""
+        if self.mechanism == GSSAPI:
+            from moldau.link.gss import kerberos
+
+            assert self.kerberos is not None
+            return kerberos(self.kerberos, host)
         if self.mechanism == OAUTHBEARER:
             assert self.tokens is not None
             return oauth_bearer(await token_of(runtime, self.tokens))
@@ -65,6 +76,7 @@ class Security:
         self.credentials = credentials
         self._context = context
         self._keys: dict[Derivation, bytes] = {}
+        self._working: asyncio.Future[bytes] | None = None
 
     @property
     def is_encrypted(self) -> bool:
@@ -84,9 +96,17 @@ class Security:
             self._keys[wanted] = known
         return known
 
+    async def work(self, runtime: Runtime, wanted: Work) -> bytes:
+        """Do a step of a login in a thread. There is one at a time, also if the login is given up
+        meanwhile: so a server that does not answer holds up one thread and no more."""
+        while self._working is not None and not self._working.done():
+            await asyncio.wait([self._working])
+        self._working = runtime.run_blocking(wanted.result)
+        return await asyncio.shield(self._working)
+
 
 def security_of(
-    settings: Settings, runtime: Runtime, tokens: TokenSource | None = None
+    settings: Settings, runtime: Runtime, tokens: GivenTokens | None = None
 ) -> Security | None:
     """Return the security of a client; None for plain text without a login. Raise ConfigError for
     files that cannot be used."""
@@ -97,16 +117,33 @@ def security_of(
     if protocol.endswith("SSL"):
         tls = tls_files(settings)
         context = ReloadedContext(partial(client_context, tls), tls, runtime.clock)
-    credentials = _credentials(settings, tokens) if protocol.startswith("SASL") else None
-    return Security(context, credentials)
+    if not protocol.startswith("SASL"):
+        return Security(context, None)
+    source = _token_source(settings, runtime, tokens)
+    return Security(context, _credentials(settings, source))
+
+
+def _token_source(
+    settings: Settings, runtime: Runtime, given: GivenTokens | None
+) -> TokenSource | None:
+    """Return the function that brings tokens: the program's own, or that of a preset."""
+    if callable(given) or (given is None and settings[rows.oauth] is None):
+        return given
+    from moldau.link.msk_iam import MskIam
+    from moldau.link.settings import bootstrap_servers
+    from moldau.runtime.children import process_environment
+
+    preset = given or MskIam()
+    bootstrap = ",".join(settings[bootstrap_servers])
+    return partial(preset.token, runtime, bootstrap, process_environment())
 
 
 def security_fault(settings: Settings) -> str | None:
     """Check that the settings of encryption and login are whole: a rule of a table. Return the
     error or None."""
     protocol = settings[rows.security_protocol].upper()
-    if settings[rows.oauth] is not None:
-        return f"{rows.oauth.name} is an async function, given in Python"
+    if (settings[rows.oauth] or MSK_IAM).lower() != MSK_IAM:
+        return f"{rows.oauth.name} is {MSK_IAM}, or an async function that is given in Python"
     try:
         if protocol.endswith("SSL"):
             tls_files(settings)
@@ -128,6 +165,9 @@ def _credentials(settings: Settings, tokens: TokenSource | None) -> Credentials:
         settings[rows.sasl_username],
         settings[rows.sasl_password],
         tokens=tokens,
+        service=settings[rows.sasl_kerberos_service_name],
+        principal=settings[rows.sasl_kerberos_principal],
+        keytab=settings[rows.sasl_kerberos_keytab],
     )
 
 
@@ -146,11 +186,19 @@ def credentials_from(
     **others: Any,
 ) -> Credentials:
     """Return credentials from `sasl.jaas.config`, or from a user and a password. Raise ConfigError.
-    Of `others`, `tokens` is the source of OAuth tokens."""
+    Of `others`, `tokens` is the source of OAuth tokens; `service`, `principal` and `keytab` are of
+    Kerberos."""
     from moldau.config import Secret
 
-    tokens: TokenSource | None = others.get("tokens")
+    tokens: TokenSource | None = others.pop("tokens", None)
     wanted = mechanism.upper()
+    if wanted == _OF_AWS:
+        raise ConfigError(
+            f"brokers of MSK take its tokens by {OAUTHBEARER} too: give sasl.mechanism="
+            f"{OAUTHBEARER} and oauth={MSK_IAM}",
+            setting="sasl.mechanism",
+            value=mechanism,
+        )
     if wanted not in MECHANISMS:
         raise ConfigError(
             "this mechanism is not spoken", setting="sasl.mechanism", value=mechanism,
@@ -160,26 +208,50 @@ def credentials_from(
         if tokens is None:
             raise ConfigError(
                 "OAUTHBEARER needs a source of tokens: give oauth=, an async function that returns "
-                "one",
+                f"one, or {MSK_IAM}",
                 setting="sasl.mechanism",
             )
         return Credentials(OAUTHBEARER, tokens=tokens)
-    is_token = False
-    if jaas is not None:
-        module = parse_jaas(jaas.reveal())
-        if not wanted.startswith(module.family):
-            raise ConfigError(
-                f"its login module is one of {module.family}, and sasl.mechanism is {wanted}",
-                setting="sasl.jaas.config",
-            )
-        user = module.options.get("username")
-        secret = module.options.get("password")
-        password = None if secret is None else Secret(secret)
-        is_token = module.options.get("tokenauth", "").lower() == "true"
+    module = None if jaas is None else _module(jaas, wanted)
+    if wanted == GSSAPI:
+        return Credentials(GSSAPI, kerberos=_kerberos(module, **others))
+    if module is None:
+        return _with_password(wanted, user, password)
+    is_token = module.options.get("tokenauth", "").lower() == "true"
+    given = module.options.get("password")
+    secret = None if given is None else Secret(given)
+    return _with_password(wanted, module.options.get("username"), secret, is_token)
+
+
+def _module(jaas: Secret, mechanism: str) -> LoginModule:
+    module = parse_jaas(jaas.reveal())
+    if not mechanism.startswith(module.family):
+        raise ConfigError(
+            f"its login module is one of {module.family}, and sasl.mechanism is {mechanism}",
+            setting="sasl.jaas.config",
+        )
+    return module
+
+
+def _kerberos(
+    module: LoginModule | None,
+    service: str | None = None,
+    principal: str | None = None,
+    keytab: str | None = None,
+) -> KerberosLogin:
+    from moldau.link.gss import kerberos_login, library
+
+    library()
+    return kerberos_login(service, principal, keytab, {} if module is None else module.options)
+
+
+def _with_password(
+    mechanism: str, user: str | None, password: Secret | None, is_token: bool = False
+) -> Credentials:
     if user is None or password is None:
         raise ConfigError(
             "a login needs a user and a password: give sasl.jaas.config with both, or "
             "sasl.username and sasl.password",
             setting="sasl.jaas.config",
         )
-    return Credentials(wanted, user, password, is_token)
+    return Credentials(mechanism, user, password, is_token)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from typing import TypedDict
 
 from moldau.config import Secret
-from moldau.link.token import TokenSource
+from moldau.link.token import GivenTokens
 
 
 class SecurityOptions(TypedDict, total=False):
@@ -31,4 +31,7 @@ class SecurityOptions(TypedDict, total=False):
     sasl_jaas_config: str | Secret | None
     sasl_username: str | None
     sasl_password: str | Secret | None
-    oauth: TokenSource | None
+    sasl_kerberos_service_name: str
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
+    oauth: GivenTokens | str | None

@@ -96,36 +96,60 @@ sasl_mechanism = Setting(
     "sasl.mechanism",
     STRING,
     "GSSAPI",
-    "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER. Kafka's default, GSSAPI, "
-    "is not spoken.",
+    "How to log in: PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI, which is Kerberos.",
 )
 sasl_jaas_config = Setting(
     "sasl.jaas.config",
     PASSWORD,
     None,
     "The user and the password in the syntax of Java's login modules: PlainLoginModule or "
-    "ScramLoginModule with its package, then required, username=, password= and a semicolon.",
+    "ScramLoginModule with its package, then required, username=, password= and a semicolon. For "
+    "Kerberos Krb5LoginModule with useKeyTab=true keyTab= and principal=, or useTicketCache=true.",
 )
 sasl_username = Setting(
     "sasl.username", STRING, None, "The user, instead of sasl.jaas.config, as librdkafka has it."
 )
 sasl_password = Setting("sasl.password", PASSWORD, None, "The password of sasl.username.")
+sasl_kerberos_service_name = Setting(
+    "sasl.kerberos.service.name",
+    STRING,
+    "kafka",
+    "The first component of the brokers' Kerberos principals, as in kafka/broker-1@EXAMPLE.COM.",
+)
+sasl_kerberos_principal = Setting(
+    "sasl.kerberos.principal",
+    STRING,
+    None,
+    "The Kerberos principal to log in as; without it the first one of the key table, or the one of "
+    "kinit. A name of librdkafka.",
+)
+sasl_kerberos_keytab = Setting(
+    "sasl.kerberos.keytab",
+    STRING,
+    None,
+    "The file with the Kerberos keys of this client; without it the ticket of kinit is used. A "
+    "name of librdkafka.",
+)
 oauth = Setting(
     "oauth",
     STRING,
     None,
-    "An async function that returns an OAuth token, for OAUTHBEARER; in Python only.",
+    "Where the tokens of OAUTHBEARER come from: `msk-iam`, which signs them with the keys of AWS; "
+    "in Python also an async function that returns a token, or an `MskIam`.",
 )
 
 SECURITY_ROWS: Final = rows_in(globals())
 
 _JAVA_TLS: Final = "it chooses among Java's implementations; TLS here is OpenSSL's"
+_KERBEROS: Final = "the Kerberos library renews tickets by itself"
 _NO_PLUGIN: Final = "it is for Java's login classes"
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
-    "sasl.kerberos.": "GSSAPI is not spoken; use SCRAM",
+    "sasl.kerberos.kinit.cmd": _KERBEROS,
+    "sasl.kerberos.min.time.before.relogin": _KERBEROS,
+    "sasl.kerberos.ticket.": _KERBEROS,
     "sasl.login.": _NO_PLUGIN,
     "sasl.client.": _NO_PLUGIN,
-    "sasl.oauthbearer.": "tokens come from `oauth=`",
+    "sasl.oauthbearer.": "tokens come from `oauth`",
     "ssl.engine.": _JAVA_TLS,
     "ssl.keymanager.": _JAVA_TLS,
     "ssl.protocol": "ssl.enabled.protocols says which versions may be used",

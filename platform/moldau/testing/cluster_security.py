@@ -30,6 +30,9 @@ MECHANISM: Final = "SCRAM-SHA-512"
 _MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _PASSWORD_BYTES: Final = 20
+_KEY_BYTES: Final = 40
+_KEY: Final = "key"
+_FILE_PROVIDER: Final = "org.apache.kafka.common.config.provider.FileConfigProvider"
 _KNOWN_SECONDS: Final = 30.0
 _LOOK_SECONDS: Final = 0.1
 
@@ -53,6 +56,9 @@ class ClusterSecurity(NamedTuple):
         make_private_directory(self.folder)
         authority = self._authority()
         hosts = tuple(dict.fromkeys((host or "localhost", "localhost", "127.0.0.1", "::1")))
+        if not self.runtime.files.exists(self._token_key_path):
+            key = b32encode(self.runtime.random.randbytes(_KEY_BYTES)).decode().lower()
+            write_private_text(self._token_key_path, f"{_KEY}={key}\n")
         now_ms = self.runtime.clock.wall_ms()
         for each in node_ids:
             path = self._certificate_path(each)
@@ -91,6 +97,11 @@ class ClusterSecurity(NamedTuple):
         write_private_text(certificate, made.certificate)
         return made
 
+    @property
+    def _token_key_path(self) -> str:
+        """The key of delegation tokens, which all nodes read."""
+        return f"{self.folder}/token-key.properties"
+
     def _certificate_path(self, node_id: int) -> str:
         return f"{self.folder}/node-{node_id}.pem"
 
@@ -108,6 +119,9 @@ class ClusterSecurity(NamedTuple):
             "sasl.enabled.mechanisms": f"SCRAM-SHA-256,{MECHANISM}",
             "authorizer.class.name": _AUTHORIZER,
             "super.users": ";".join(supers),
+            "config.providers": "file",
+            "config.providers.file.class": _FILE_PROVIDER,
+            "delegation.token.secret.key": f"${{file:{self._token_key_path}:{_KEY}}}",
         }
 
     def node_client(self, node_id: int, bootstrap: str) -> dict[str, str]:

@@ -160,6 +160,19 @@ def test_a_key_that_is_none_is_told() -> None:
             },
             ["listener.security.protocol.map", "ssl.endpoint.identification.algorithm"],
         ),
+        (
+            {
+                "listeners": "SASL_SSL://:9092,CONTROLLER://localhost:9093",
+                "listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:SSL",
+                "inter.broker.listener.name": "SASL_SSL",
+                "listener.name.controller.ssl.client.auth": "required",
+                "sasl.enabled.mechanisms": "GSSAPI",
+                "listener.name.sasl_ssl.sasl.kerberos.principal.to.local.rules": "RULE:[1:$1],"
+                r"RULE:[2:$1@$0](.*@A\.COM)s/@.*//,DEFAULT",
+                "authorizer.class.name": "standard",
+            },
+            ["sasl.kerberos.principal.to.local.rules"],
+        ),
     ],
 )
 def test_what_is_open_is_listed(given: dict[str, str], open_by: list[str]) -> None:

@@ -215,6 +215,45 @@ def test_a_client_that_does_not_log_in_is_not_kept() -> None:
     assert [each for each in lines if "it does not log in" in each]
 
 
+@pytest.mark.parametrize("version", [0, 1])
+def test_bytes_that_are_no_token_end_the_connection(version: int) -> None:
+    """Whatever comes behind a handshake, whole or not, the connection closes within ten seconds."""
+    whole = {
+        "a text": b"hello, this is no token",
+        "a token without its size": b"\0alice\0wrong",
+        "a size that is too large": pack(">i", 1001),
+        "a negative size": pack(">i", -1),
+        "no bytes": pack(">i", 0),
+        "half a size": b"\0\0",
+        "half a message": pack(">i", 100) + b"half",
+        "a message without an end": pack(">i", 900) + b"x" * 899,
+    }
+
+    async def scenario(at: Arena, service: ScriptedService) -> None:
+        for name, data in whole.items():
+            client = await at.connect()
+            assert await shake(client, version=version) == 0
+            before = at.runtime.clock.monotonic()
+            client.writer.write(data)
+            assert await client.is_closed(), name
+            assert at.runtime.clock.monotonic() - before <= 10, name
+
+    lines = run("simulated", scenario)
+    assert [each for each in lines if "is not whole in time" in each]
+
+
+def test_a_login_may_pause_between_messages() -> None:
+    """A client may have to ask for a ticket first."""
+
+    async def scenario(at: Arena, service: ScriptedService) -> None:
+        client = await at.connect()
+        assert await shake(client) == 0
+        await after(20)
+        assert (await prove(client)).error_code == 0
+
+    run("simulated", scenario)
+
+
 def test_a_login_that_is_not_renewed_ends_with_the_next_request() -> None:
     async def scenario(at: Arena, service: ScriptedService) -> None:
         client = await at.connect()

@@ -50,7 +50,7 @@ def talk(
     exchange = scram(mechanism, user, password, "rOprNGfwEbeRWgbNEkqO", by_token=by_token)
     step = next(exchange)
     while True:
-        reply = step.result() if isinstance(step, Derivation) else change(ours.step(step))
+        reply = change(ours.step(step)) if isinstance(step, bytes) else step.result()
         try:
             step = exchange.send(reply)
         except StopIteration:

@@ -25,6 +25,7 @@ _LOCAL: Final = "localhost"
 _PORT: Final = 9092
 _PORTS_MAX: Final = 65_534
 _PASSWORD_BYTES: Final = 20
+_KEY_BYTES: Final = 40
 _MECHANISM: Final = "SCRAM-SHA-512"
 _MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
@@ -92,6 +93,7 @@ def _make(runtime: Runtime, folder: str, arguments: Namespace) -> None:
     write_private_text(f"{folder}/ca.pem", authority.certificate)
     write_private_text(f"{folder}/node.pem", node.key + node.certificate)
     settings = server_text(folder, host, arguments.port, arguments.admin, password)
+    settings += token_text(b32encode(runtime.random.randbytes(_KEY_BYTES)).decode().lower())
     write_private_text(f"{folder}/server.properties", settings)
     address = f"{host}:{arguments.port}"
     client = client_text(folder, address, arguments.admin, password)
@@ -132,7 +134,8 @@ def server_text(folder: str, host: str, port: int, user: str, password: str) -> 
     """Return the settings of the node. It listens to the network if clients name its host."""
     bound = host if host == _LOCAL else ""
     return f"""\
-# Made by moldau init --secure. It holds the password of {user}: keep it private.
+# Made by moldau init --secure. It holds the password of {user} and the key of tokens: keep it
+# private.
 process.roles=broker,controller
 node.id=1
 listeners=SASL_SSL://{bound}:{port},CONTROLLER://localhost:{port + 1}
@@ -165,6 +168,14 @@ transaction.state.log.replication.factor=1
 transaction.state.log.min.isr=1
 share.coordinator.state.topic.replication.factor=1
 share.coordinator.state.topic.min.isr=1
+"""
+
+
+def token_text(key: str) -> str:
+    """Return the setting that lets users make delegation tokens."""
+    return f"""
+# Delegation tokens are signed with this key: all nodes of a cluster have the same.
+delegation.token.secret.key={key}
 """
 
 

@@ -116,6 +116,10 @@ def findings(settings: Settings) -> list[Finding]:
         if protocol == "SSL" and own[tls.ssl_client_auth] != "required":
             setting = f"listener.name.{each.name.lower()}.{tls.ssl_client_auth.name}"
             found.append(Finding(f"{name} takes clients without a certificate", setting))
+        found += (
+            Finding(f"{name}: {rule} makes users of principals of every trusted realm", _KERBEROS)
+            for rule in _rules_for_all_realms(own, protocol)
+        )
         if protocol.endswith("SSL") and not own[tls.ssl_endpoint_identification_algorithm]:
             row = tls.ssl_endpoint_identification_algorithm.name
             found.append(Finding(f"{name}: this node checks no host names at others", row))
@@ -132,5 +136,19 @@ def findings(settings: Settings) -> list[Finding]:
     return found
 
 
+def _rules_for_all_realms(own: Settings, protocol: str) -> list[str]:
+    """Return the rules of Kerberos at a listener that do not look at the realm."""
+    from moldau.broker.security.kerberos_names import parse_kerberos_rules
+    from moldau.broker.settings import sasl
+
+    mechanisms = own[sasl.sasl_enabled_mechanisms]
+    if not protocol.startswith("SASL") or "GSSAPI" not in mechanisms:
+        return []
+    rules = own[sasl.sasl_kerberos_principal_to_local_rules]
+    parsed = parse_kerberos_rules(rules)
+    return [text for text, rule in zip(rules, parsed, strict=True) if rule.ignores_realm]
+
+
 _PROTOCOLS = "listener.security.protocol.map"
+_KERBEROS = "sasl.kerberos.principal.to.local.rules"
 command = SecurityCommand()

@@ -1,8 +1,9 @@
 """Logins by SASL on the connections of one listener: a service in front of another.
 
-Before the login only SASL and ApiVersions are served, in requests of a limited size and time. Then
-the connection gets the service behind, so a request after the login costs nothing more. Only where
-logins have an end does this service stay in between (KIP-368).
+Before the login only SASL and ApiVersions are served, in requests of a limited size and time: the
+login has half a minute, and a message that has begun, which may be no message at all, ten seconds.
+Then the connection gets the service behind, so a request after the login costs nothing more. Only
+where logins have an end does this service stay in between (KIP-368).
 
 Invariants: a connection without a login never reaches the service behind, but for ApiVersions. A
 refusal is told after a delay, and the connection closes with it. A log line about a refused login
@@ -39,16 +40,19 @@ AUTHENTICATE: Final = 36
 _BEFORE_LOGIN: Final = (HANDSHAKE, API_VERSIONS, AUTHENTICATE)
 _SIZE: Final = Struct(">i")
 _USER_SHOWN_MAX: Final = 100
+_LOOK_SECONDS: Final = 5.0
+"""How often a login is looked at: a message that is not whole at two looks ends it."""
 _USER: Final = "User"
 
 
 class _Session:
     """The login of one connection."""
 
-    __slots__ = ("expires_at", "is_authenticated", "login", "protocol")
+    __slots__ = ("expires_at", "is_authenticated", "login", "message_count", "protocol")
 
     def __init__(self, login: Login) -> None:
         self.login = login
+        self.message_count = 0
         self.is_authenticated = False
         self.expires_at: float | None = None
         self.protocol: ServerConnection | None = None
@@ -68,9 +72,7 @@ class LoginService:
     def opened(self, connection: Connection) -> None:
         """Wait for the login."""
         connection.login = _Session(Login(self._terms))
-        connection.acceptor.reactor.call_later(
-            self._terms.seconds_max, lambda: self._check_time(connection)
-        )
+        self._look_later(connection, self._terms.seconds_max, None)
         self._behind.opened(connection)
 
     def closed(self, connection: Connection) -> None:
@@ -81,6 +83,7 @@ class LoginService:
         """Serve a request of a client that is not logged in, or whose login has an end."""
         connection = request.connection
         session = cast(_Session, connection.login)
+        session.message_count += 1
         if request.key == HANDSHAKE:
             self._shake_hands(request, session)
         elif request.key == AUTHENTICATE:
@@ -98,13 +101,26 @@ class LoginService:
         expires_at = session.expires_at
         return expires_at is not None and connection.acceptor.reactor.precise_now() > expires_at
 
-    def _check_time(self, connection: Connection) -> None:
-        """Close a connection that has not logged in in time."""
+    def _look_later(self, connection: Connection, left_s: float, begun: int | None) -> None:
+        """`begun`: the number of the message that was not whole at the last look."""
+        pause_s = min(left_s, _LOOK_SECONDS)
+        connection.acceptor.reactor.call_later(
+            pause_s, lambda: self._look(connection, left_s - pause_s, begun)
+        )
+
+    def _look(self, connection: Connection, left_s: float, begun_before: int | None) -> None:
+        """Close a connection that has not logged in in time, or whose message does not end."""
         session = cast(_Session, connection.login)
         if connection.is_lost or session.is_authenticated:
             return
+        begun = None if connection.frames.is_between_frames else session.message_count
+        is_slow = begun is not None and begun == begun_before
+        if left_s > 0 and not is_slow:
+            self._look_later(connection, left_s, begun)
+            return
+        why = "a message of its login is not whole in time" if is_slow else "it does not log in"
         connection.acceptor.reactor.warn_of_refusal(
-            "closes connection: it does not log in", connection.address, **connection.facts()
+            f"closes connection: {why}", connection.address, **connection.facts()
         )
         connection.abort(Reason.LOGIN_FAILED)
 

@@ -21,12 +21,13 @@ from moldau.broker.security.mapping import mapper, parse_rules
 from moldau.broker.security.oauth import OAUTHBEARER, OAuthServer
 from moldau.broker.security.plain import PLAIN, PlainServer, users_of
 from moldau.broker.security.scram import ScramServer
+from moldau.broker.server.kerberos import kerberos_logins
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
 from moldau.errors import ConfigError
 from moldau.link.jaas import LoginModule, parse_jaas
+from moldau.link.security import GSSAPI, Security, credentials_from
 from moldau.link.security import Credentials as OwnCredentials
-from moldau.link.security import Security, credentials_from
 from moldau.link.signed_tokens import TokenCheck, TokenTerms
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
 from moldau.link.token_keys import KeyFile, KeyTiming, KeyUrl
@@ -46,7 +47,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 PREFIX: Final = "listener.name."
-MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER)
+MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 _FILE: Final = "file://"
 _SECRET_BYTES: Final = 32
 _NONCE_BITS: Final = 144
@@ -210,6 +211,10 @@ def _method(name: str, listener: Listener, own: Settings, ground: SecurityGround
     if name == OAUTHBEARER:
         check = _token_check(own, ground)
         return Method(lambda: OAuthServer(check), lifetime_ms)
+    if name == GSSAPI:
+        module = _module(own, listener.name, GSSAPI)
+        setting = _jaas_name(listener.name, GSSAPI)
+        return Method(kerberos_logins(own, module, setting), lifetime_ms)
     mechanism = SCRAM_MECHANISMS[name]
 
     def begin() -> ScramServer:
@@ -291,11 +296,16 @@ def _jaas(own: Settings, mechanism: str) -> Secret | None:
     return own[sasl.sasl_jaas_config] if text is None else Secret(text)
 
 
+def _jaas_name(listener: str, mechanism: str) -> str:
+    return f"{PREFIX}{listener.lower()}.{mechanism.lower()}.{sasl.sasl_jaas_config.name}"
+
+
 def _module(own: Settings, listener: str, mechanism: str) -> LoginModule:
-    name = f"{PREFIX}{listener.lower()}.{mechanism.lower()}.{sasl.sasl_jaas_config.name}"
+    name = _jaas_name(listener, mechanism)
     text = _jaas(own, mechanism)
     if text is None:
-        raise ConfigError("users and passwords are missing", setting=name)
+        missing = "the key table is" if mechanism == GSSAPI else "users and passwords are"
+        raise ConfigError(f"{missing} missing", setting=name)
     return parse_jaas(text.reveal(), name)
 
 
@@ -315,7 +325,8 @@ def outgoing(
         context = ReloadedContext(partial(client_context, terms), terms, runtime.clock)
     credentials: OwnCredentials | None = None
     if protocol.startswith("SASL"):
-        credentials = credentials_from(mechanism, _jaas(own, mechanism))
+        service = own[sasl.sasl_kerberos_service_name]
+        credentials = credentials_from(mechanism, _jaas(own, mechanism), service=service)
     return Security(context, credentials)
 
 

@@ -28,7 +28,7 @@ _PURGATORY: Final = "a request that is answered leaves nothing behind that would
 _JAVA_TLS: Final = "it chooses among Java's implementations; TLS here is OpenSSL's"
 _JAVA_LOGIN: Final = "it names a Java class; logins here need none"
 _JAVA_PATH: Final = "it is a path of Java classes; plugins here are installed Python packages"
-_KERBEROS: Final = "GSSAPI is not supported; use SCRAM or OAUTHBEARER"
+_KERBEROS: Final = "the Kerberos library renews tickets by itself"
 _YAMMER: Final = "metrics are published in one way, over HTTP"
 
 IGNORED: Final[Mapping[str, str]] = {
@@ -60,8 +60,6 @@ IGNORED: Final[Mapping[str, str]] = {
     "sasl.login.class": _JAVA_LOGIN,
     "sasl.kerberos.kinit.cmd": _KERBEROS,
     "sasl.kerberos.min.time.before.relogin": _KERBEROS,
-    "sasl.kerberos.principal.to.local.rules": _KERBEROS,
-    "sasl.kerberos.service.name": _KERBEROS,
     "sasl.kerberos.ticket.renew.jitter": _KERBEROS,
     "sasl.kerberos.ticket.renew.window.factor": _KERBEROS,
     "kafka.metrics.polling.interval.secs": _YAMMER,

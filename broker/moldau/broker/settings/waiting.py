@@ -38,7 +38,6 @@ WAITING: Final[Mapping[str, str]] = {
     "principal.builder.class": _LOGINS,
     "remote.": _TIERED,
     "replica.socket.receive.buffer.bytes": _FOLLOWERS,
-    "sasl.kerberos.": "logins with Kerberos",
     "sasl.login.": "logins that are renewed by plugins",
     "sasl.oauthbearer.assertion.": _OAUTH,
     "sasl.oauthbearer.client.": _OAUTH,

@@ -52,11 +52,11 @@ OF_KIND: Final[dict[Kind[Any], str]] = {
 HOMES: Final = {
     "AssignorGiven": "moldau.client.group.assignors",
     "ConsumerInterceptor": "moldau.client.base.interceptor",
+    "GivenTokens": "moldau.link.token",
     "ProducerInterceptor": "moldau.client.producer.record",
     "RecordPartitioner": "moldau.client.producer.partitioner",
     "Secret": "moldau.config",
     "Sequence": "collections.abc",
-    "TokenSource": "moldau.link.token",
 }
 
 
@@ -106,7 +106,7 @@ KEYWORDS: Final = (
         "encryption and logins",
         "TypedDict",
         _SECURITY,
-        types={"oauth": "TokenSource | None"},
+        types={"oauth": "GivenTokens | str | None"},
     ),
     Keywords(
         "client",
