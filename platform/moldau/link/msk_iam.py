@@ -20,9 +20,7 @@ import hmac
 import re
 from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
-from urllib.parse import quote
 
 from moldau.errors.codes import ErrorCode
 from moldau.link.sasl import LoginRefused
@@ -108,6 +106,8 @@ def _region_in(bootstrap: str) -> str | None:
 
 def signed_token(keys: AwsKeys, region: str, now_ms: int) -> str:
     """Return the token: a signed URL in base64url."""
+    from datetime import UTC, datetime
+
     host = f"kafka.{region}.amazonaws.com"
     time = datetime.fromtimestamp(now_ms // 1000, UTC).strftime("%Y%m%dT%H%M%SZ")
     scope = f"{time[:8]}/{region}/{_SERVICE}/aws4_request"
@@ -143,6 +143,8 @@ def signature(secret_key: str, region: str, time: str, text: str, service: str =
 
 
 def _query(values: Mapping[str, str]) -> str:
+    from urllib.parse import quote
+
     return "&".join(
         f"{quote(name, '-_.~')}={quote(value, '-_.~')}" for name, value in values.items()
     )

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.errors import ConfigError
 from moldau.link import security_settings as rows
 from moldau.link.jaas import LoginModule, parse_jaas
+from moldau.link.msk_iam import MskIam
 from moldau.link.sasl import Derivation, Exchange, Work, oauth_bearer, plain, scram
 from moldau.link.tls import ReloadedContext, client_context, tls_files
 from moldau.link.token import GivenTokens, TokenSource, token_of
@@ -129,7 +130,6 @@ def _token_source(
     """Return the function that brings tokens: the program's own, or that of a preset."""
     if callable(given) or (given is None and settings[rows.oauth] is None):
         return given
-    from moldau.link.msk_iam import MskIam
     from moldau.link.settings import bootstrap_servers
     from moldau.runtime.children import process_environment
 

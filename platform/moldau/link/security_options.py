@@ -31,7 +31,7 @@ class SecurityOptions(TypedDict, total=False):
     sasl_jaas_config: str | Secret | None
     sasl_username: str | None
     sasl_password: str | Secret | None
-    sasl_kerberos_service_name: str
+    sasl_kerberos_service_name: str | None
     sasl_kerberos_principal: str | None
     sasl_kerberos_keytab: str | None
     oauth: GivenTokens | str | None

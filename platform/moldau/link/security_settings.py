@@ -113,8 +113,9 @@ sasl_password = Setting("sasl.password", PASSWORD, None, "The password of sasl.u
 sasl_kerberos_service_name = Setting(
     "sasl.kerberos.service.name",
     STRING,
-    "kafka",
-    "The first component of the brokers' Kerberos principals, as in kafka/broker-1@EXAMPLE.COM.",
+    None,
+    "The first component of the brokers' Kerberos principals; without it kafka, as in "
+    "kafka/broker-1@EXAMPLE.COM.",
 )
 sasl_kerberos_principal = Setting(
     "sasl.kerberos.principal",

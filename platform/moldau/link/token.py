@@ -4,18 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, TypeAlias, Union
+from typing import TYPE_CHECKING, TypeAlias
 
 from moldau.errors.codes import ErrorCode
+from moldau.link.msk_iam import MskIam
 from moldau.link.sasl import LoginRefused, Token
 
 if TYPE_CHECKING:
-    from moldau.link.msk_iam import MskIam
     from moldau.runtime import Runtime
 
 TokenSource: TypeAlias = Callable[[], Awaitable[str | Token]]
 """An async function that returns an OAuth token."""
-GivenTokens: TypeAlias = Union[TokenSource, "MskIam"]
+GivenTokens: TypeAlias = TokenSource | MskIam
 """What a program may give as `oauth=`, beside text."""
 
 

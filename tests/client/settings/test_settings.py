@@ -67,7 +67,14 @@ def test_mappings_and_keywords_mean_the_same_and_keywords_win() -> None:
         ),
         ({"bootstrap_servers": "a:1", "delivery_timeout_ms": 10}, "request.timeout.ms"),
         ({"bootstrap_servers": "a:1", "retries": 0, "enable_idempotence": True}, "retries of 1"),
-        ({"bootstrap_servers": "a:1", "security_protocol": "SASL_SSL"}, "GSSAPI"),
+        (
+            {
+                "bootstrap_servers": "a:1",
+                "security_protocol": "SASL_SSL",
+                "sasl_mechanism": "DIGEST-MD5",
+            },
+            "GSSAPI",
+        ),
         ({"bootstrap_servers": "a:1", "security_protocol": "secret"}, "SASL_SSL"),
         ({"bootstrap_servers": "a:1", "transactional_id": "t", "acks": "1"}, "acks=all"),
         (
@@ -235,7 +242,7 @@ def test_a_registry_client_by_itself_tells_of_them_too(caplog: pytest.LogCapture
 @pytest.mark.parametrize(
     ("given", "named"),
     [
-        ({"security.protocol": "SASL_SSL"}, "security.protocol"),
+        ({"security.protocol": "SASL_SSL", "sasl.mechanism": "PLAIN"}, "security.protocol"),
         ({"config.providers": "file"}, "config.providers"),
     ],
 )
