@@ -16,7 +16,7 @@ from tests.broker.main.processes import broker_process
 from tests.e2e.terminal import Terminal, blocks
 from tests.link.realm import REALM, Realm, realm
 from tests.peers.apache_kafka import fetch_or_skip
-from tests.peers.kafka_broker import TOOL_JVM, BrokerOptions, KafkaBroker, run_tool
+from tests.peers.kafka_broker import SMALL_JVM, TOOL_JVM, BrokerOptions, KafkaBroker, run_tool
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
@@ -32,14 +32,14 @@ class Guide(NamedTuple):
     client: Path
 
     @property
-    def jvm(self) -> tuple[str, ...]:
-        return (*TOOL_JVM, f"-Djava.security.krb5.conf={self.realm.config}")
+    def java(self) -> str:
+        return f"-Djava.security.krb5.conf={self.realm.config}"
 
 
 @pytest.fixture(scope="module")
 def guide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guide]:
     folder = tmp_path_factory.mktemp("kerberos")
-    (port,) = free_ports(1)
+    port, controller = free_ports(2)
 
     def adapted(text: str) -> str:
         places = {
@@ -62,15 +62,17 @@ def guide(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Guide]:
         listener = f"""
             process.roles=broker,controller
             node.id=1
-            listeners=SASL_PLAINTEXT://localhost:{port},CONTROLLER://localhost:{free_ports(1)[0]}
+            listeners=SASL_PLAINTEXT://localhost:{port},CONTROLLER://localhost:{controller}
             listener.security.protocol.map=SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT
             security.inter.broker.protocol=SASL_PLAINTEXT
             controller.listener.names=CONTROLLER
+            controller.quorum.bootstrap.servers=localhost:{controller}
             log.dirs={folder}/data
             offsets.topic.replication.factor=1
         """
         path = folder / "server.properties"
         path.write_text("\n".join(map(str.strip, listener.splitlines())) + "\n" + server)
+        terminal.do("moldau storage format --config server.properties")
         with broker_process(folder, "--config", str(path), **at.environment):
             yield Guide(at, terminal, folder / "alice.properties")
 
@@ -81,15 +83,15 @@ def test_the_commands_of_the_page_write_and_read(guide: Guide) -> None:
 
 
 def test_java_s_console_tools_write_and_read(guide: Guide) -> None:
-    kafka = fetch_or_skip()
+    kafka, jvm = fetch_or_skip(), (*TOOL_JVM, guide.java)
     address = load_settings(guide.client)["bootstrap.servers"]
     there = ("--bootstrap-server", address, "--topic", "java")
     config = ("--command-config", str(guide.client))
     producer = "org.apache.kafka.tools.ConsoleProducer"
-    run_tool(kafka, producer, *there, *config, input_text="from java\n", jvm=guide.jvm)
+    run_tool(kafka, producer, *there, *config, input_text="from java\n", jvm=jvm)
     consumer = "org.apache.kafka.tools.consumer.ConsoleConsumer"
     until = ("--from-beginning", "--max-messages", "1", "--timeout-ms", "60000")
-    assert "from java" in run_tool(kafka, consumer, *there, *config, *until, jvm=guide.jvm)
+    assert "from java" in run_tool(kafka, consumer, *there, *config, *until, jvm=jvm)
 
 
 def test_our_client_logs_in_at_apache_kafka(
@@ -98,7 +100,7 @@ def test_our_client_logs_in_at_apache_kafka(
     guide.realm.use(monkeypatch)
     kafka = fetch_or_skip()
     keytab = guide.realm.keytab(f"kafka/127.0.0.1@{REALM}")
-    broker = KafkaBroker(kafka, tmp_path, BrokerOptions(jvm=guide.jvm))
+    broker = KafkaBroker(kafka, tmp_path, BrokerOptions(jvm=(*SMALL_JVM, guide.java)))
     plain, broker.controller_port, secured = free_ports(3)
     broker.port = plain
     listeners = f"PLAINTEXT://127.0.0.1:{plain},SASL_PLAINTEXT://127.0.0.1:{secured}"

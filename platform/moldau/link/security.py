@@ -6,7 +6,6 @@ before anything connects. Contexts follow their files, so a new certificate need
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import partial
@@ -16,6 +15,7 @@ from moldau.errors import ConfigError
 from moldau.link import security_settings as rows
 from moldau.link.jaas import LoginModule, parse_jaas
 from moldau.link.msk_iam import MskIam
+from moldau.link.one_thread import OneThread
 from moldau.link.sasl import Derivation, Exchange, Work, oauth_bearer, plain, scram
 from moldau.link.tls import ReloadedContext, client_context, tls_files
 from moldau.link.token import GivenTokens, TokenSource, token_of
@@ -77,7 +77,7 @@ class Security:
         self.credentials = credentials
         self._context = context
         self._keys: dict[Derivation, bytes] = {}
-        self._working: asyncio.Future[bytes] | None = None
+        self._thread = OneThread()
 
     @property
     def is_encrypted(self) -> bool:
@@ -98,12 +98,8 @@ class Security:
         return known
 
     async def work(self, runtime: Runtime, wanted: Work) -> bytes:
-        """Do a step of a login in a thread. There is one at a time, also if the login is given up
-        meanwhile: so a server that does not answer holds up one thread and no more."""
-        while self._working is not None and not self._working.done():
-            await asyncio.wait([self._working])
-        self._working = runtime.run_blocking(wanted.result)
-        return await asyncio.shield(self._working)
+        """Do a step of a login in a thread, one at a time."""
+        return await self._thread.result(runtime, wanted)
 
 
 def security_of(
