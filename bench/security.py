@@ -261,6 +261,7 @@ def _log_in(port: int) -> None:
             if isinstance(given, Derivation):
                 given = exchange.send(_derived(given))
                 continue
+            assert isinstance(given, bytes)
             answer = ask(SaslAuthenticateRequest(auth_bytes=given), 2)
             assert isinstance(answer, SaslAuthenticateResponse)
             assert not answer.error_code, answer.error_message
