@@ -42,6 +42,7 @@ VALUES: list[tuple[Column, Any]] = [
     (col("price") * 2, Decimal("5.00")),
     (col("few") + 1, None),
     (col("few") > 1, None),
+    (col("few") > col("item") / 0, None),
     (col("few") == None, None),  # noqa: E711
     ((col("few") > 1) & (col("item") > 9), False),
     ((col("few") > 1) & (col("item") > 1), None),
@@ -110,6 +111,7 @@ def test_a_missing_field_of_a_dictionary_is_null() -> None:
     [
         (col("item") * (2**62), OverflowError),
         (col("item") / 0, ZeroDivisionError),
+        (col("item") / 0 > col("few"), ZeroDivisionError),
         (col("amount") / 0.0, ZeroDivisionError),
         (col("item") // 0, ZeroDivisionError),
         (col("user").cast(int), ValueError),

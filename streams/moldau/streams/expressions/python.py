@@ -15,7 +15,7 @@ from typing import Any, Final
 from moldau.streams.expressions import values
 from moldau.streams.expressions.kinds import Kind, field_type, is_mapping, kind_of, without_none
 from moldau.streams.expressions.tree import SYMBOLS, Apply, Field, Literal
-from moldau.streams.expressions.typed import Typed, applied, checked
+from moldau.streams.expressions.typed import Typed, applied, checked, may_fail
 
 Bind = Callable[[Any, str], str]
 _COMPARISONS: Final = ("equal", "not_equal", "less", "less_equal", "greater", "greater_equal")
@@ -112,11 +112,13 @@ class Coder:
 
     def _tested(self, typed: Typed) -> tuple[list[str], list[str]]:
         """Return the sources of the operands that may be null, to be tested in this order, and all
-        operands as they are named afterwards."""
+        operands as they are named afterwards. One that may fail before the first null is among
+        them, so that errors do not depend on which fields are declared to be never null."""
         tests, arguments = [], []
         coded = [self._code(each) for each in typed.operands]
-        for text, is_nullable in coded:
-            if is_nullable:
+        last = max((at for at, (_, may_be_null) in enumerate(coded) if may_be_null), default=-1)
+        for at, (text, is_nullable) in enumerate(coded):
+            if is_nullable or (at < last and may_fail(typed.operands[at])):
                 held, text = self._held(text)
                 tests.append(held)
             arguments.append(text)
@@ -217,8 +219,7 @@ class Coder:
 
     def _arithmetic(self, typed: Typed, arguments: list[str]) -> str:
         if typed.name == "divide" and typed.kind is Kind.FLOAT:
-            pairs = zip(typed.operands, arguments, strict=True)
-            arguments = [f"float({a})" if each.kind is Kind.INT else a for each, a in pairs]
+            arguments = self._floats(typed, arguments)
         if typed.name == "negate":
             text = f"-{arguments[0]}"
         else:
@@ -230,11 +231,21 @@ class Coder:
         failed = f"{self._bind(values.overflow, 'overflow')}({name})"
         return f"({name} if {low} <= ({name} := {text}) < {end} else {failed})"
 
+    def _floats(self, typed: Typed, arguments: list[str]) -> list[str]:
+        """Return operands with integers as floats."""
+        found = []
+        for each, argument in zip(typed.operands, arguments, strict=True):
+            if isinstance(each.node, Literal) and type(each.node.value) is int:
+                argument = f"({float(each.node.value)!r})"
+            elif each.kind is Kind.INT:
+                argument = f"float({argument})"
+            found.append(argument)
+        return found
+
     def _comparison(self, typed: Typed, arguments: list[str]) -> str:
         kinds = {each.kind for each in typed.operands}
         if kinds == {Kind.INT, Kind.FLOAT}:
-            pairs = zip(typed.operands, arguments, strict=True)
-            arguments = [f"float({a})" if each.kind is Kind.INT else a for each, a in pairs]
+            arguments = self._floats(typed, arguments)
         if Kind.TIME in kinds:
             arguments = [f"{self._bind(values.utc, 'utc')}({each})" for each in arguments]
         return f"({arguments[0]} {SYMBOLS[typed.name]} {arguments[1]})"

@@ -12,8 +12,6 @@ from __future__ import annotations
 import datetime
 import decimal
 from collections.abc import Callable, Mapping
-from functools import reduce
-from operator import or_
 from typing import Any, Final
 
 from pyspark.sql import DataFrame, SparkSession
@@ -23,7 +21,7 @@ from pyspark.sql import types as T
 from moldau.streams.expressions import values
 from moldau.streams.expressions.kinds import Kind, NoneType, record_type
 from moldau.streams.expressions.tree import Aggregate, Apply, Expression, Field, Literal, text_of
-from moldau.streams.expressions.typed import Typed, checked, may_fail
+from moldau.streams.expressions.typed import Typed, checked
 from moldau.streams.problems import TopologyError
 
 DIGITS_MAX: Final = 28
@@ -143,10 +141,8 @@ class Translation:
             return F.lit(None).cast(_TYPES.get(typed.kind, "void"))
         columns = [self.column(each) for each in typed.operands]
         if (function := _FUNCTIONS.get(node.name)) is not None:
-            found = function(self, typed, columns)
-        else:
-            found = _part_of_time(node.name, columns[0])
-        return _unless_null(typed, columns, found)
+            return function(self, typed, columns)
+        return _part_of_time(node.name, columns[0])
 
     def _type(self, node: Field) -> Any:
         kind = self._schema
@@ -377,15 +373,6 @@ def _literal(value: Any) -> Any:
     if type(value) is decimal.Decimal:
         return F.lit(decimal.Decimal(format(value, "f")))
     return F.lit(value)
-
-
-def _unless_null(typed: Typed, columns: list[Any], found: Any) -> Any:
-    """Compute nothing where an operand is null, also where one that is never null would fail."""
-    if not any(may_fail(each) and not each.is_nullable for each in typed.operands):
-        return found
-    pairs = zip(typed.operands, columns, strict=True)
-    nulls = [column.isNull() for each, column in pairs if each.is_nullable]
-    return F.when(~reduce(or_, nulls), found) if nulls else found
 
 
 def _digits_of(value: decimal.Decimal) -> tuple[int, int]:
