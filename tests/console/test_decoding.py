@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+from dataclasses import replace
 
 import httpx
 import pytest
@@ -12,6 +13,9 @@ from moldau.client import Producer
 from moldau.client.serdes.registry.client import SchemaRegistry
 from moldau.client.serdes.registry.schemas import Schema
 from moldau.client.serdes.wire import frame
+from moldau.console.access import Access
+from moldau.console.policy_file import read_policy
+from moldau.console.roles import Role
 from moldau.console.server import served
 from moldau.runtime.real import RealRuntime
 from moldau.testing import SyncEmbeddedBroker
@@ -57,11 +61,20 @@ async def _produced(servers: str, url: str) -> None:
         await producer.send_and_wait("other", b"plain text")
 
 
-async def _page(servers: str, url: str, path: str) -> str:
+MASKED = Access(
+    policy=replace(
+        read_policy("masks: [{topics: '*', value: name}]", "masks.yaml").policy,
+        fallback=Role.VIEWER,
+    )
+)
+"""For visitors that do not see the field `name`."""
+
+
+async def _page(servers: str, url: str, path: str, access: Access | None = None) -> str:
     settings = {"bootstrap.servers": servers, "schema.registry.url": url}
     async with (
         RealRuntime("console") as runtime,
-        served(runtime, settings, ("127.0.0.1", 0)) as address,
+        served(runtime, settings, ("127.0.0.1", 0), None, access) as address,
         httpx.AsyncClient(base_url=address, timeout=120) as client,
     ):
         page = await client.get(path)
@@ -79,6 +92,12 @@ def test_records_of_every_format_are_decoded(moldau_broker: SyncEmbeddedBroker) 
             assert "&#34;name&#34;: &#34;Ada&#34;" in text, kind
             assert str(BIG) in text, kind
             assert "not decoded" not in text, kind
+            hidden = await _page(servers, url, f"/topics/{kind}/messages", MASKED)
+            assert "&#34;name&#34;: &#34;***&#34;" in hidden, kind
+            assert str(BIG) in hidden, kind
+        hidden = await _page(servers, url, "/topics/other/messages", MASKED)
+        assert "payload" not in hidden, "what cannot be decoded is hidden whole"
+        assert "plain text" not in hidden
         other = await _page(servers, url, "/topics/other/messages")
         assert "not decoded" in other
         assert "9999" in other, "the id that the registry does not have"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import re
 import shlex
@@ -13,9 +14,12 @@ import pytest
 from moldau.cli.command import Exit
 from moldau.console.policy_file import read_policy
 from moldau.console.roles import Login
+from moldau.runtime.real import RealRuntime
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.serving import serving
 from tests.cli.shell import Shell
+from tests.console.provider import SECRET, provider
+from tests.console.test_logins import log_in
 
 GUIDE = (Path(__file__).parents[2] / "docs" / "console.md").read_text(encoding="utf-8")
 
@@ -32,6 +36,13 @@ def words(part: str) -> list[str]:
     command, *others = shlex.split(block("console", part).removeprefix("$ ").replace("\\\n", ""))
     assert command == "moldau"
     return others
+
+
+def started_in(folder: Path, given: list[str], bootstrap: str, issuer: str = "") -> list[str]:
+    """The words with the files of a folder, a broker and a provider."""
+    others = {"localhost:9092": bootstrap, "https://id.example.org/realms/shop": issuer}
+    files = ("http.properties", "roles.yaml", "secret.txt", "audit.jsonl")
+    return [others.get(each, str(folder / each) if each in files else each) for each in given]
 
 
 def test_the_file_of_roles_does_what_the_guide_says() -> None:
@@ -52,11 +63,7 @@ def test_passwords_and_roles_of_the_guide_protect_the_console_and_write_its_audi
     (tmp_path / "users").write_text("ann=rabbit\nzoe=hare\n")
     (tmp_path / "http.properties").write_text(f"http.users.file={tmp_path}/users\n")
     (tmp_path / "roles.yaml").write_text(block("yaml", "roles:"))
-    given = [
-        str(tmp_path / each) if "." in each and "/" not in each and ":" not in each else each
-        for each in words("--roles")
-    ]
-    given[given.index("localhost:9092")] = moldau_broker.bootstrap_servers
+    given = started_in(tmp_path, words("--roles"), moldau_broker.bootstrap_servers)
     audit = tmp_path / "audit.jsonl"
     more = ("--listen", "127.0.0.1:0", "--audit", str(audit))
     with (
@@ -80,6 +87,27 @@ def test_passwords_and_roles_of_the_guide_protect_the_console_and_write_its_audi
         ("ann", "delete a topic", "refused"),
         ("zoe", "read messages", "refused"),
     ]
+
+
+@pytest.mark.real
+def test_the_guides_provider_logs_a_person_in(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    (tmp_path / "secret.txt").write_text(f"{SECRET}\n")
+
+    async def run() -> None:
+        async with RealRuntime("provider") as runtime, provider(runtime) as at:
+            servers = moldau_broker.bootstrap_servers
+            given = started_in(tmp_path, words("--oidc-issuer"), servers, at.issuer)
+            with serving(*given, "--listen", "127.0.0.1:0", told="is up at") as (_, address):
+                async with httpx.AsyncClient(
+                    base_url=address, trust_env=False, timeout=120
+                ) as client:
+                    assert (await log_in(client, "bob")).headers["location"] == "/topics"
+                    assert "operator" in (await client.get("/topics")).text
+        assert not [each for each in at.tokens if each in (tmp_path / "audit.jsonl").read_text()]
+
+    asyncio.run(run())
 
 
 @pytest.mark.parametrize(
