@@ -66,6 +66,7 @@ def test_words_of_the_user_stay_and_those_of_the_command_count_more() -> None:
         (["submit"], "name a script: moldau spark submit"),
         (["run", "--master", "sprk://x", "{job}"], "Spark has no such master: use local"),
         (["run", "--remote", "http://h", "{job}"], "the address of a Spark Connect server: sc://"),
+        (["pipelines", "."], "the folder has no spec: it needs one spark-pipeline.yml"),
         (["submit", "--master=sprk://x", "{job}"], "Spark has no such master: use local"),
         (["submit", "--remote", "http://h", "{job}"], "address of a Spark Connect server: sc://"),
     ],
