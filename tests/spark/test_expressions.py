@@ -49,8 +49,8 @@ def reference(column: Column, record: Any, rows: list[dict[str, Any]]) -> dict[i
     return found
 
 
-@given(st.lists(columns(2), min_size=20, max_size=40), st.lists(ROW, min_size=3, max_size=6))
-@settings(max_examples=10, deadline=None, phases=[Phase.generate])
+@given(st.lists(columns(2), min_size=20, max_size=30), st.lists(ROW, min_size=3, max_size=6))
+@settings(max_examples=4, deadline=None, phases=[Phase.generate])
 def test_spark_has_the_values_of_the_reference(
     zoned: Any, given_columns: list[Column], rows: list[dict[str, Any]]
 ) -> None:
