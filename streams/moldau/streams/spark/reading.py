@@ -1,8 +1,8 @@
 """Read the ranges of a task in an executor, with the client's own columns.
 
 Spark keeps its Python workers between batches, so a worker keeps one consumer for each set of
-settings. The consumer keeps the partitions of its last tasks, paused, with what it has fetched in
-advance; the next batch of such a task goes on there.
+settings. Of an input that goes on, the consumer keeps what it has fetched in advance, paused; the
+next batch of the task goes on there.
 
 Invariants: a range gives the same records each time it is read. It ends at `end` even if no record
 is there: compaction and markers of transactions leave gaps. A worker runs one task at a time, so
@@ -95,15 +95,20 @@ class RangeReader:
         self._note_progress(wanted, has_records=bool(parts))
 
     def close(self) -> None:
-        """Stop fetching; keep what was fetched in advance."""
-        if not self._consumer.is_over:
-            self._consumer.pause(list(self._ranges))
+        """Stop fetching; keep what was fetched in advance of inputs that go on."""
+        consumer = self._consumer
+        if consumer.is_over:
+            return
+        ended = [where for where, each in self._ranges.items() if not each.has_more]
+        kept = [where for where in consumer.assignment if where not in ended]
+        consumer.assign(kept[-_KEPT_PARTITIONS:])
+        consumer.pause(consumer.assignment)
 
     def _position(self) -> None:
         consumer, mine = self._consumer, list(self._ranges)
         others = [each for each in consumer.assignment if each not in self._ranges]
         if len(others) + len(mine) > len(consumer.assignment):
-            consumer.assign([*others[-_KEPT_PARTITIONS:], *mine])
+            consumer.assign([*others, *mine])
         consumer.resume(mine)
         for where, wanted in self._ranges.items():
             if consumer.position(where) != wanted.start:
