@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-import os
 from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 import pytest
 
@@ -16,13 +15,11 @@ from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.guarded import GUARDED, allow
 from tests.console.open_ends import SLOW, UNVERIFIED, leave_open
-from tests.console.screen import Screen, chromium, screen
+from tests.console.screen import chromium, screen
+from tests.console.shots import LOOKS, Shown, looked_at, without_findings
 from tests.console.shown import EXACT, use
 from tests.console.worker import QUOTED, SOURCE, worker
 from tests.registry.served import USER, USER_2, instance
-
-if TYPE_CHECKING:
-    from playwright.async_api import Page
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
@@ -45,24 +42,7 @@ PAGES: Final = (
     f"/change-connector/{QUOTED}",
     "/topics/none",
 )
-LOOKS: Final[dict[str, dict[str, Any]]] = {
-    "light": {"color_scheme": "light"},
-    "dark": {"color_scheme": "dark"},
-    "phone": {"viewport": {"width": 375, "height": 812}},
-}
 PATIENCE_S: Final = 120.0
-WIDER: Final = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-SHOTS: Final = os.environ.get("MOLDAU_SCREENSHOTS")
-"""A folder for pictures of every page, to look at."""
-
-
-class Shown:
-    """The screen, and the event loop on which it and the broker live."""
-
-    def __init__(self, runner: asyncio.Runner) -> None:
-        self.runner = runner
-        self.screen: Screen
-        self.servers = ""
 
 
 @pytest.fixture(scope="module")
@@ -96,31 +76,9 @@ async def _life(at: Shown, folder: Path) -> Any:
             yield
 
 
-async def _shot(page: Page, look: str) -> None:
-    if SHOTS is not None:
-        name = page.url.split("/", 3)[3].partition("?")[0].replace("/", "-") or "cluster"
-        await page.screenshot(path=Path(SHOTS) / f"{name}.{look}.png", full_page=True)
-
-
 @pytest.mark.parametrize("look", LOOKS)
 def test_every_page_is_without_findings_of_axe(shown: Shown, look: str) -> None:
-    axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe is missing")
-
-    async def run() -> None:
-        async with shown.screen.page(**LOOKS[look]) as page:
-            for path in PAGES[:-1]:
-                answer = await page.goto(path)
-                assert answer is not None
-                assert answer.ok, (path, await page.locator("main").inner_text())
-                await page.evaluate(
-                    "document.querySelectorAll('details').forEach(d => d.open = true)"
-                )
-                await _shot(page, look)
-                found = (await axe.Axe().run(page)).response["violations"]
-                assert [(each["id"], each["nodes"][0]["html"]) for each in found] == [], path
-                assert await page.evaluate(WIDER) <= 0, f"{path} is wider than the screen"
-
-    shown.runner.run(run())
+    looked_at(shown, PAGES[:-1], look)
 
 
 def test_topics_are_searched_while_one_types_and_with_the_keyboard_alone(shown: Shown) -> None:
@@ -202,9 +160,7 @@ def test_a_connector_is_made_with_the_keyboard_after_its_mistakes_were_shown(
             await page.keyboard.type("typed")
             await page.get_by_role("button", name="Check").press("Enter")
             await page.locator("[aria-invalid=true]").first.wait_for()
-            await _shot(page, "wrong")
-            found = (await axe.Axe().run(page)).response["violations"]
-            assert [(each["id"], each["nodes"][0]["html"]) for each in found] == []
+            await without_findings(page, "wrong")
             for setting, text in (("topic", "typed"), ("file", str(tmp_path / "none"))):
                 await page.locator(f'[name="s.{setting}"]').fill(text)
             await page.get_by_role("button", name="Create").press("Enter")
@@ -213,7 +169,6 @@ def test_a_connector_is_made_with_the_keyboard_after_its_mistakes_were_shown(
             await page.wait_for_url("**/change-connector/typed")
             assert await page.locator('[name="s.topic"]').input_value() == "typed"
 
-    axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe is missing")
     shown.runner.run(run())
 
 
@@ -224,14 +179,11 @@ def test_offsets_are_changed_after_a_preview(shown: Shown) -> None:
             await page.locator("svg.chart polyline").first.wait_for(state="attached")
             await page.get_by_role("button", name="Preview").click()
             await page.get_by_text("reads 2 again").wait_for()
-            await _shot(page, "plan")
-            found = (await axe.Axe().run(page)).response["violations"]
-            assert [each["id"] for each in found] == []
+            await without_findings(page, "plan")
             await page.get_by_role("button", name="Change these offsets").click()
             await page.wait_for_url("**/groups/billing")
             await page.get_by_role("cell", name="0", exact=True).first.wait_for()
 
-    axe = pytest.importorskip("axe_playwright_python.async_playwright", reason="axe is missing")
     shown.runner.run(run())
 
 

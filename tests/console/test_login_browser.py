@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.console.screen import opened
-from tests.console.test_browser import LOOKS, WIDER
+from tests.console.shots import LOOKS, WIDER
 from tests.console.test_logins import console
 
 if TYPE_CHECKING:

@@ -49,6 +49,14 @@ class PipelineCommand:
             action="store_true",
             help="stop when all records are processed and no topic has grown for --idle seconds",
         )
+        run.add_argument(
+            "--status", metavar="HOST:PORT", help="serve the state of every part there, as JSON"
+        )
+        run.add_argument(
+            "--http-config",
+            metavar="FILE",
+            help="settings that protect --status (docs/security.md)",
+        )
         run.add_argument("--idle", type=_SECONDS, metavar="SECONDS", help="for --once; default: 10")
         run.add_argument("--port", type=_PORT, help="the broker's port; default: a free one")
         run.add_argument("--rest-port", type=_PORT, help="the worker's port; default: a free one")
@@ -317,12 +325,14 @@ def _draw(arguments: Namespace, context: Context) -> int:
 
 
 def _run(arguments: Namespace, context: Context) -> int:
+    from moldau.pipeline.publishing import Serving, place_of
     from moldau.pipeline.running import PipelineRun, Target
     from moldau.pipeline.settled import Settled
     from moldau.runtime.signals import interrupted_by_sigterm
 
     if arguments.idle is not None and not arguments.once:
         raise UsageError("--idle is for --once: add --once")
+    place = place_of(arguments.status, arguments.http_config)
     client = _client_settings(arguments, context)
     bootstrap = client.get("bootstrap.servers")
     if arguments.connect is not None and bootstrap is None:
@@ -346,7 +356,10 @@ def _run(arguments: Namespace, context: Context) -> int:
     lock = data.lock()
     target = Target(bootstrap, arguments.connect, client, arguments.port, arguments.rest_port)
     run = PipelineRun(reading.pipeline, data, directory, target, report)
+    shown = Serving(reading.pipeline, data, client, arguments.connect)
     try:
+        if place is not None:
+            report(f"status     {shown.start(place)}")
         with interrupted_by_sigterm():
             try:
                 run.start()
@@ -357,6 +370,7 @@ def _run(arguments: Namespace, context: Context) -> int:
                 report("")
     finally:
         run.stop()
+        shown.close()
         lock.release()
     report(f"stopped; its data are in {data.directory}")
     return Exit.DONE

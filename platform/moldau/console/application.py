@@ -19,6 +19,7 @@ from moldau.console.changes import Changes
 from moldau.console.connection import Connection
 from moldau.console.connector_form import ConnectorForms
 from moldau.console.connectors import Connectors
+from moldau.console.dead_letters import DeadLetters
 from moldau.console.logins import LoginPages, Logins
 from moldau.console.pages import MISSING, Pages
 from moldau.console.pipelines import Pipelines
@@ -123,6 +124,16 @@ def _of_connect(connection: Connection, renderer: Renderer) -> list[Row]:
     ]
 
 
+def _of_dead_letters(connection: Connection, renderer: Renderer, clock: Clock) -> list[Row]:
+    letters = DeadLetters(connection, renderer, clock)
+    one, role = "/dead-letters/{name:path}", Role.OPERATOR
+    return [
+        ask(f"{one}/plan", letters.plan),
+        change(f"{one}/replay", letters.replay, "replay dead letters", role),
+        Row("GET", one, letters.list, action="read dead letters"),
+    ]
+
+
 def _of_topics(pages: Pages, changes: Changes) -> list[Row]:
     one, operator, admin = "/topics/{name}", Role.OPERATOR, Role.ADMIN
     return [
@@ -195,6 +206,7 @@ def make_application(
         *_of_topics(pages, changes),
         *_of_groups(pages, changes),
         *_of_connect(connection, renderer),
+        *_of_dead_letters(connection, renderer, clock),
         *_of_apps(connection, renderer, clock),
         look("/schemas", schemas.list),
         ask("/schemas/{name:path}/check", schemas.check),

@@ -96,9 +96,11 @@ class Connection:
         return consumer
 
     @asynccontextmanager
-    async def producer(self) -> AsyncIterator[Producer[Any, Any]]:
-        """A producer for one record."""
-        async with Producer(self._settings) as producer:
+    async def producer(
+        self, more: Mapping[str, str] | None = None
+    ) -> AsyncIterator[Producer[Any, Any]]:
+        """A producer for one record; `more` are settings beside those of the console."""
+        async with Producer({**self._settings, **(more or {})}) as producer:
             yield producer
 
     async def aclose(self) -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import builtins
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 from urllib.parse import quote
@@ -12,7 +14,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moldau.console.changes import see
-from moldau.console.connect_api import ConnectApi, connector_path
+from moldau.console.connect_api import ConnectApi, ConnectRefused, connector_path
 from moldau.console.connection import Connection
 from moldau.console.paging import paged
 from moldau.console.rendering import BadForm, Renderer, form_of
@@ -23,6 +25,7 @@ ACTIONS: Final = {
     "resume": ("PUT", "/resume", {}),
     "restart": ("POST", "/restart", {"includeTasks": "true", "onlyFailed": "false"}),
 }
+QUEUE: Final = "errors.deadletterqueue.topic.name"
 HIDDEN: Final = "(hidden)"
 _SECRET: Final = re.compile(r"password|secret|token|credential|jaas|private|passphrase", re.I)
 _USER_INFO: Final = re.compile(r"(?<=://)[^/@\s]+@")
@@ -49,6 +52,23 @@ class Connector:
     trace: str
     tasks: list[Task]
     settings: dict[str, str]
+
+    @property
+    def topics(self) -> list[str]:
+        """The topics that the settings of a sink name."""
+        named = self.settings.get("topics", "") if self.kind == "sink" else ""
+        return [each.strip() for each in named.split(",") if each.strip()]
+
+    @property
+    def dead_letters(self) -> str:
+        """The topic of a sink's dead letters; empty if it has none."""
+        return self.settings.get(QUEUE, "").strip() if self.kind == "sink" else ""
+
+    @property
+    def group(self) -> str:
+        """The group with a sink's offsets; empty for a source."""
+        named = self.settings.get("consumer.override.group.id", "")
+        return "" if self.kind != "sink" else named or f"connect-{self.name}"
 
     @property
     def running(self) -> int:
@@ -122,8 +142,22 @@ class Connectors:
         info = await api.ask("GET", connector_path(name))
         status = await api.ask("GET", connector_path(name, "/status"))
         found = Connector.of(name, info, status)
-        base = f"/connectors/{quote(name, safe='')}"
-        return self._renderer.page(request, "connector.html", connector=found, base=base)
+        return self._renderer.page(
+            request,
+            "connector.html",
+            connector=found,
+            base=f"/connectors/{quote(name, safe='')}",
+            topics=await self._topics(name, found),
+        )
+
+    async def _topics(self, name: str, connector: Connector) -> builtins.list[str]:
+        """Return the topics that the connector has used, and those that a sink is to read. A worker
+        may not count them."""
+        found = set(connector.topics)
+        with suppress(ConnectRefused):
+            used = await self._api().ask("GET", connector_path(name, "/topics"))
+            found |= set(used.get(name, {}).get("topics", ()))
+        return sorted(found)
 
     async def act(self, request: Request) -> Response:
         """Pause, resume or restart a connector, or restart one of its tasks."""

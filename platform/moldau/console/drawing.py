@@ -17,7 +17,7 @@ HEIGHT: Final = 64
 GAP_X: Final = 52
 GAP_Y: Final = 18
 MARGIN: Final = 12
-CHARACTERS: Final = 27
+CHARACTERS: Final = 25
 
 Arrow = tuple[str, str]
 

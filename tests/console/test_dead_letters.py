@@ -1,0 +1,135 @@
+"""Dead letters on the pages: what went wrong, and their replay after a preview, counted."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+from html import unescape
+from pathlib import Path
+
+import httpx
+import pytest
+
+from moldau.client import Consumer
+from moldau.console.access import Access
+from moldau.console.dead_letters import Choice
+from moldau.console.rendering import BadForm
+from moldau.logging import Loggers
+from moldau.runtime.real import RealRuntime
+from moldau.testing import EmbeddedBroker
+from tests.console.dead import BROKEN, HEADERS, NAME, PAGE, QUEUE, TOPIC, broken_records, sink
+from tests.console.shown import browser
+from tests.console.test_pages import Cells
+from tests.console.worker import worker
+
+pytestmark = pytest.mark.real
+
+FIELD = re.compile(r'<input type="hidden" name="([^"]*)" value="([^"]*)">')
+
+
+def preview_of(page: httpx.Response) -> dict[str, str]:
+    """The fields of the form that replays what a preview shows."""
+    assert page.status_code == 200, page.text
+    return {unescape(name): unescape(value) for name, value in FIELD.findall(page.text)}
+
+
+async def records(servers: str, topic: str, count: int) -> list[tuple[int, int, object]]:
+    """Partition, time and the rest of each record."""
+    found: list[tuple[int, int, object]] = []
+    async with Consumer(bootstrap_servers=servers, auto_offset_reset="earliest") as consumer:
+        consumer.assign(await consumer.partitions(topic))
+        async with asyncio.timeout(60):
+            while len(found) < count:
+                each = await consumer.getone()
+                rest = (each.key, each.value, list(each.headers))
+                found.append((each.partition, each.timestamp, rest))
+    return found
+
+
+def test_a_choice_is_the_same_after_its_fields_were_sent() -> None:
+    given = {"pick:0:7": "1", "pick:0:4": "1", "pick:2:1": "1", "to": " x ", "times": "1"}
+    chosen = Choice.picked(given)
+    assert (chosen.to, chosen.keeps_times) == ("x", True)
+    assert chosen.ranges == {0: (4, 8), 2: (1, 2)}
+    assert [chosen.has(*each) for each in ((0, 4), (0, 5), (0, 7), (2, 1), (1, 4))] == [
+        True, False, True, True, False,
+    ]  # fmt: skip
+    assert Choice.picked({**chosen.fields(), "to": "x", "times": "1"}) == chosen
+    ranged = Choice.ranged({"range:1": "5-9"})
+    assert Choice.ranged(ranged.fields()) == ranged
+    assert [ranged.has(1, at) for at in (4, 5, 8, 9)] == [False, True, True, False]
+    for make in (Choice.picked, Choice.ranged):
+        with pytest.raises(BadForm):
+            make({"pick:x:1": "1", "range:": "1-2", "other": ""})
+
+
+async def looks(client: httpx.AsyncClient) -> None:
+    connector = (await client.get(f"/connectors/{NAME}")).text
+    assert f'href="{PAGE}"' in connector
+    assert f"/topics/{TOPIC}/messages" in connector
+    page = (await client.get(PAGE)).text
+    assert len([row for row in Cells(page).rows if len(row) == 6]) == len(BROKEN)
+    for text in ("VALUE_CONVERTER".lower().replace("_", " "), f"{TOPIC} 1: 1", "JsonConverter"):
+        assert text in page, text
+
+
+async def replays(client: httpx.AsyncClient, servers: str) -> None:
+    before = await records(servers, TOPIC, len(BROKEN) + 1)
+    preview = await client.post(f"{PAGE}/plan", data={"which": "all", "times": "1"})
+    assert Cells(preview.text).row(TOPIC) == [TOPIC, str(len(BROKEN))]
+    assert await records(servers, TOPIC, len(before)) == before, "a preview sends nothing"
+    fields = preview_of(preview)
+    done = await client.post(f"{PAGE}/replay", data=fields)
+    assert f"Replayed {len(BROKEN)} records" in done.text
+    after = await records(servers, TOPIC, len(before) + len(BROKEN))
+    bad = sorted(each for each in before if each[2] != (b"k", b"{}", []))
+    assert sorted(after) == sorted([*before, *bad]), "place, time, key, value and headers are kept"
+    again = await client.post(f"{PAGE}/replay", data=fields)
+    assert (again.status_code, "replayed" in again.text) == (400, True)
+
+
+async def replays_one_elsewhere(client: httpx.AsyncClient, servers: str) -> None:
+    picked = {"which": "chosen", "to": "repaired", "pick:0:0": "1"}
+    preview = await client.post(f"{PAGE}/plan", data=picked)
+    assert Cells(preview.text).row("repaired") == ["repaired", "1"]
+    done = await client.post(f"{PAGE}/replay", data=preview_of(preview))
+    assert "Replayed 1 records" in done.text
+    ((_, _, rest),) = await records(servers, "repaired", 1)
+    assert rest in [(b"k", value, HEADERS) for value in BROKEN]
+    for to, status, text in (
+        (QUEUE, 400, "the dead letter topic itself"),
+        ("nowhere", 404, "nowhere"),
+    ):
+        refused = await client.post(f"{PAGE}/plan", data={**picked, "to": to})
+        assert (refused.status_code, text in refused.text) == (status, True), to
+    none = await client.post(f"{PAGE}/plan", data={"which": "chosen"})
+    assert (none.status_code, "tick its box" in none.text) == (400, True)
+
+
+def test_dead_letters_are_seen_and_replayed(tmp_path: Path) -> None:
+    lines: list[str] = []
+
+    async def run() -> None:
+        async with EmbeddedBroker() as broker, RealRuntime("worker") as runtime:
+            servers = broker.bootstrap_servers
+            audit = Loggers(runtime.clock, lines.append).get("audit")
+            async with worker(runtime, broker, tmp_path) as url:
+                await broken_records(servers)
+                await sink(url, servers, tmp_path)
+                async with browser(servers, Access(), connect=url) as client:
+                    await looks(client)
+                    assert (await client.post(f"{PAGE}/replay", data={})).status_code == 403
+                    preview = await client.post(f"{PAGE}/plan", data={"which": "all"})
+                    assert "read-only" in preview.text
+                async with browser(servers, Access(True, audit=audit), connect=url) as client:
+                    await replays(client, servers)
+                    await replays_one_elsewhere(client, servers)
+                    missing = await client.get("/dead-letters/lines%2Fof%20a%20file")
+                    assert (missing.status_code, "has no dead letter topic" in missing.text) == (
+                        400, True,
+                    )  # fmt: skip
+
+    asyncio.run(run())
+    made = [line for line in lines if "change made" in line]
+    assert ["replayed=2" in line for line in made] == [True, False]
+    assert "replayed=1" in made[1]
