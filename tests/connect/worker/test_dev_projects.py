@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import subprocess
 import sys
+import urllib.request
 from pathlib import Path
 
 import pytest
@@ -29,6 +30,11 @@ def save(file: Path, text: str) -> None:
     new = file.with_suffix(".new")
     new.write_text(text)
     new.replace(file)
+
+
+def page(address: str) -> str:
+    with urllib.request.urlopen(address, timeout=60) as answer:  # noqa: S310 - dev's own console
+        return str(answer.read().decode())
 
 
 def consumed(bootstrap: str, topic: str) -> set[str]:
@@ -72,6 +78,9 @@ def test_a_stream_is_made_tested_run_changed_and_run_again(tmp_path: Path) -> No
         assert moldau("produce", "lines", source="a b a\n", bootstrap=bootstrap).code == 0
         wait_until(lambda: {"a:2", "b:1"} <= consumed(bootstrap, "counts"), "counts", PATIENCE_S)
 
+        shown = page(f"{running.place('console')}/streams/word_count/stores/counts")
+        assert "<code>a</code>" in shown
+
         save(module, f"{text}\nthis is no Python\n")
         told = running.until("waiting for the next change")
         assert told.startswith("word_count.py, line 15: invalid syntax;")
@@ -104,6 +113,8 @@ def test_a_pipeline_runs_in_dev(tmp_path: Path) -> None:
         running.until("pipeline words runs")
         counts = folder / "counts.txt"
         wait_until(lambda: counts.exists() and "be 2" in counts.read_text(), "counts", PATIENCE_S)
+        shown = page(f"{running.place('console')}/pipelines/pipeline")
+        assert all(text in shown for text in ("5 of 5</b> parts run", "lag 0", "/groups/"))
         assert running.stop() == 0
 
 

@@ -162,7 +162,7 @@ class Dev:
         """Serve until cancelled."""
         from moldau.cli.commands.registry_place import URL
         from moldau.connect.herder.shell import forever
-        from moldau.console.beside import STREAMS
+        from moldau.console.beside import PIPELINES, STREAMS
         from moldau.console.connect_api import CONNECT
         from moldau.console.server import served
         from moldau.runtime.node_processes import free_ports
@@ -182,8 +182,9 @@ class Dev:
             if registry is not None:
                 shown[URL] = await stack.enter_async_context(self._registry(clients, registry))
             port = free_ports(1)[0]
-            if project.app is not None:
-                shown[STREAMS] = f"{project.shown_as}=http://127.0.0.1:{port}"
+            if project.app is not None or project.pipeline is not None:
+                kind = STREAMS if project.app is not None else PIPELINES
+                shown[kind] = f"{project.shown_as}=http://127.0.0.1:{port}"
             address = await stack.enter_async_context(served(self._runtime, shown, console))
             lines += [f"rest       {shown[CONNECT]}", f"console    {address}"]
             if registry is not None:

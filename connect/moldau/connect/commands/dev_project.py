@@ -57,7 +57,8 @@ class DevProject:
                     "--listen", f"{_HERE}:{shown}", "--log-level", "warn"]  # fmt: skip
         if self.pipeline is not None:
             return ["pipeline", "run", self.pipeline, "-b", bootstrap,
-                    "--data", f"{directory}/pipeline", "--rest-port", str(port)]  # fmt: skip
+                    "--data", f"{directory}/pipeline", "--rest-port", str(port),
+                    "--status", f"{_HERE}:{shown}"]  # fmt: skip
         return ["connect", "run", *self.connectors, "-b", bootstrap,
                 "--state", f"{directory}/connect", "--listen", f"{host}:{port}",
                 "--set", "offset.flush.interval.ms=1000", "--log-level", "warn"]  # fmt: skip
