@@ -114,7 +114,8 @@ def test_a_pipeline_runs_in_dev(tmp_path: Path) -> None:
         counts = folder / "counts.txt"
         wait_until(lambda: counts.exists() and "be 2" in counts.read_text(), "counts", PATIENCE_S)
         shown = page(f"{running.place('console')}/pipelines/pipeline")
-        assert all(text in shown for text in ("5 of 5</b> parts run", "lag 0", "/groups/"))
+        assert "4 of 4</b> parts run" in shown
+        assert "/groups/" in shown
         assert running.stop() == 0
 
 
