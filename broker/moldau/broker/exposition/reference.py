@@ -36,7 +36,9 @@ scrape_configs:
       - targets: ["localhost:9404"]
 ```
 
-`docker/monitoring/` has a Grafana board, alert rules and this configuration as files. Boards made
+[Streams apps](streams-metrics.md), [Connect workers](connect-metrics.md) and [the
+registry](registry.md#metrics) have such pages too. `docker/monitoring/` has a Grafana board and
+alert rules for each of them, and a configuration of Prometheus, as files. Boards made
 for Strimzi or kafka_exporter find their names here too: the third column says whose they are. Each
 node writes what it leads or coordinates, so a sum over all nodes is that of the cluster. Lag is
 written where the coordinator of the group has a replica of the partition: everywhere in a cluster
