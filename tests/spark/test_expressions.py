@@ -14,7 +14,7 @@ from moldau.streams import Column, TopologyError, coalesce, col, lit, when
 from moldau.streams import count as count_of
 from moldau.streams.expressions.python import evaluated
 from tests.client.guides import programs
-from tests.streams.expressions.random_columns import NAMES, ROW, columns, comparable
+from tests.streams.expressions.random_columns import NAMES, ROW, SLOW, columns, comparable
 
 SCHEMA: Final = (
     "row INT, i BIGINT, j BIGINT, x DOUBLE, y DOUBLE, s STRING, u STRING, t TIMESTAMP, "
@@ -50,7 +50,7 @@ def reference(column: Column, record: Any, rows: list[dict[str, Any]]) -> dict[i
 
 
 @given(st.lists(columns(2), min_size=20, max_size=30), st.lists(ROW, min_size=3, max_size=6))
-@settings(max_examples=4, deadline=None, phases=[Phase.generate])
+@settings(SLOW, max_examples=4, phases=[Phase.generate])
 def test_spark_has_the_values_of_the_reference(
     zoned: Any, given_columns: list[Column], rows: list[dict[str, Any]]
 ) -> None:

@@ -10,11 +10,14 @@ from decimal import Decimal
 from functools import lru_cache
 from typing import Any, Final
 
+from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 
 from moldau.streams import Column, coalesce, col, concat, lit, when
 
 UTC: Final = datetime.UTC
+SLOW: Final = settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+"""To draw a deep expression takes long on a busy machine."""
 NAMES: Final = ("i", "j", "x", "y", "s", "u", "t", "n", "d", "day", "b", "raw")
 _EDGES: Final = (0, 1, -1, 2, -3, 7, 2**53 + 1, 2**62, 2**63 - 1, -(2**63))
 _FLOATS: Final = (0.0, -0.0, 1.5, -2.5, 3.0, 1e300, -1e300, math.inf, -math.inf, math.nan, 2.0**63)

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from moldau.streams import Column, StreamsError, TopologyError, coalesce, col, concat, lit, when
 from moldau.streams.expressions.python import evaluated
 from moldau.streams.expressions.typed import checked
-from tests.streams.expressions.random_columns import ROWS, columns, comparable
+from tests.streams.expressions.random_columns import ROWS, SLOW, columns, comparable
 
 pa = pytest.importorskip("pyarrow", reason="pyarrow is not installed")
 
@@ -64,7 +64,7 @@ def reference(column: Column, rows: list[dict[str, Any]]) -> tuple[list[Any], li
 
 
 @given(columns(), ROWS)
-@settings(max_examples=150, deadline=None)
+@settings(SLOW, max_examples=150)
 def test_arrow_has_the_values_of_the_reference(column: Column, rows: list[dict[str, Any]]) -> None:
     wanted, failed = reference(column, rows)
 

@@ -18,7 +18,7 @@ from moldau.streams.expressions.kinds import record_type
 from moldau.streams.expressions.python import evaluated
 from moldau.streams.expressions.tree import Apply, Expression, Field, Literal
 from moldau.streams.expressions.typed import checked
-from tests.streams.expressions.random_columns import ROW, columns, comparable
+from tests.streams.expressions.random_columns import ROW, SLOW, columns, comparable
 
 ORDERS: Final[dict[str, Callable[[Any, Any], Any]]] = {
     "add": operator.add,
@@ -147,7 +147,7 @@ def value_or_error(column: Column, record: Any, row: Any) -> Any:
 
 
 @given(columns(), ROW)
-@settings(max_examples=100, deadline=None)
+@settings(SLOW, max_examples=100)
 def test_a_declared_record_has_the_values_of_a_dictionary(
     column: Column, row: dict[str, Any]
 ) -> None:
@@ -158,7 +158,7 @@ def test_a_declared_record_has_the_values_of_a_dictionary(
 
 
 @given(columns(2), st.lists(ROW, min_size=1, max_size=4))
-@settings(max_examples=40, deadline=None)
+@settings(SLOW, max_examples=40)
 def test_the_engine_computes_what_one_record_does(
     column: Column, rows: list[dict[str, Any]]
 ) -> None:
