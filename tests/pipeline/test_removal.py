@@ -19,6 +19,7 @@ from moldau.pipeline.running import record_new, record_worker
 from moldau.runtime.real_files import RealFiles
 from moldau.testing import SyncEmbeddedBroker
 from tests.pipeline.files import pipeline, read
+from tests.pipeline.running import wait_until
 
 URL = "http://connect-1:8083"
 LAST = RunState(
@@ -194,7 +195,12 @@ def test_a_group_whose_members_do_not_leave_is_a_problem(
         admin.create_topic(NewTopic("busy", 1))
         with Consumer(bootstrap_servers=bootstrap, group_id="busy") as consumer:
             consumer.subscribe("busy")
-            consumer.poll(1.0)
+
+            def is_member() -> bool:
+                consumer.poll(0.2)
+                return bool(consumer.assignment)
+
+            wait_until(is_member, "a member of the group")
             (problem,) = cluster.delete([], ["busy", "no-such-group"])
 
     assert problem.startswith("group busy: ")
