@@ -18,7 +18,7 @@ from moldau.broker.server import Broker
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import broker_settings
 from moldau.cli.command import Command, Context, Exit, UsageError
-from moldau.client import Admin, NewTopic, Producer
+from moldau.client import Admin, NewTopic, Producer, TokenAdmin
 from moldau.client.base.file import load_settings
 from moldau.config import load_file, overrides
 from moldau.errors import ConfigError
@@ -62,7 +62,10 @@ def test_a_node_is_made_that_only_its_admin_can_use(tmp_path: Path) -> None:
     found = re.search(r'password="([^"]+)"', (folder / "admin.properties").read_text())
     assert found is not None
     password = found[1]
+    key = re.search(r"secret\.key=(\S{64})$", (folder / "server.properties").read_text(), re.M)
+    assert key is not None
     assert password not in told
+    assert key[1] not in told
     assert run(security, "check", "--config", str(folder / "server.properties"))[0] == Exit.DONE
     lines: list[str] = []
 
@@ -75,6 +78,10 @@ def test_a_node_is_made_that_only_its_admin_can_use(tmp_path: Path) -> None:
             async with Admin(given) as admin, Producer(given) as producer:
                 await admin.create_topic(NewTopic("t", 1, 1))
                 await producer.send_and_wait("t", b"value")
+                token = await TokenAdmin(admin).create()
+            by_token = {**given, "sasl.jaas.config": token.jaas_config()}
+            async with Admin(by_token) as admin:
+                assert [each.name for each in await admin.list_topics()] == ["t"]
             anonymous = {**given, "security.protocol": "SSL", "start.timeout.ms": "1"}
             with pytest.raises(KafkaError):
                 async with Admin(anonymous):
