@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import base64
 import json
+import re
 import sys
 from pathlib import Path
 from typing import Any
@@ -15,6 +16,7 @@ from moldau.client import Admin, AwsKeys, MskIam
 from moldau.config import BadSettings
 from moldau.link.msk_iam import signature, signed_token
 from moldau.link.sasl import LoginRefused
+from moldau.link.security import security_of
 from moldau.runtime import Runtime
 from tests.runtime.arena import play
 
@@ -106,6 +108,34 @@ def test_keys_are_not_shown() -> None:
         return KEYS
 
     assert "canary" not in f"{KEYS!r} {KEYS} {MskIam(credentials=own)!r}"
+
+
+@pytest.mark.parametrize("tokens", [None, MskIam(region="eu-west-1")])
+def test_a_client_sends_the_token_as_oauthbearer(
+    tokens: MskIam | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.delenv("AWS_SESSION_TOKEN", raising=False)
+    given = {
+        "bootstrap.servers": BROKERS,
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanism": "OAUTHBEARER",
+    }
+    preset = {"oauth": "MSK-IAM"} if tokens is None else {}
+
+    async def main(runtime: Runtime) -> None:
+        security = security_of(Admin({**given, **preset}).settings, runtime, tokens)
+        assert security is not None
+        assert security.credentials is not None
+        message = next(await security.credentials.exchange(runtime, "b-1"))
+        assert isinstance(message, bytes)
+        found = re.fullmatch(rb"n,,\x01auth=Bearer ([A-Za-z0-9_-]+)\x01\x01", message)
+        assert found is not None
+        region = "eu-central-1" if tokens is None else "eu-west-1"
+        assert url_of(found[1].decode()).startswith(f"https://kafka.{region}.amazonaws.com/?")
+
+    play("asyncio", main)
 
 
 @pytest.mark.parametrize(
