@@ -7,7 +7,7 @@ import sys
 from typing import Any, Final
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 
 from moldau.streams import Column, StreamsError, TopologyError, coalesce, col, concat, lit, when
 from moldau.streams.expressions.python import evaluated
@@ -63,6 +63,8 @@ def reference(column: Column, rows: list[dict[str, Any]]) -> tuple[list[Any], li
     return found, failed
 
 
+@example(-when(lit(None)).then(col("d")), [ROW])
+@example(when(lit(None)).then(col("d")) > 1, [ROW])
 @given(columns(), ROWS)
 @settings(SLOW, max_examples=150)
 def test_arrow_has_the_values_of_the_reference(column: Column, rows: list[dict[str, Any]]) -> None:

@@ -355,6 +355,8 @@ def _arithmetic(node: Apply, typed: Typed, arguments: list[Any]) -> Any:
         raise NotByColumns
     found = getattr(pc, f"{node.name}_checked")(*_numbers(typed, arguments))
     if typed.kind is Kind.DECIMAL:
+        if not pa.types.is_decimal(found.type):
+            raise NotByColumns  # all are null
         _decimal(found.type.precision, found.type.scale)
     return found
 
