@@ -2,7 +2,8 @@
 
 Records stay columns of bytes from the fetch to the produce. What the worker has written is noted
 and told to readers of groups by offset syncs (`emission`), only after it is durable; with
-exactly-once, after its transaction is committed. Reading continues after the last stored offset.
+exactly-once, after its transaction is committed (the worker calls `commit_part` then). Reading
+continues after the last stored offset.
 
 Invariant: a task never leaves out records in silence. If records were deleted at the source before
 they were copied, or a topic was deleted and created anew, the log says so with the offsets.
@@ -131,7 +132,10 @@ class MirrorSourceTask(SourceTask):
                 raise as_connect_error(error, "the source cannot be read") from error
             self._give_up(self._consumer, error)
             return None
-        return SourceParts([self._part(each) for each in found]) if found else None
+        if not found:
+            self.commit()  # the worker commits nothing more while nothing is read
+            return None
+        return SourceParts([self._part(each) for each in found])
 
     def _part(self, columns: PartitionColumns) -> SourcePart:
         where = TopicPartition(columns.topic, columns.partition)
@@ -193,11 +197,12 @@ class MirrorSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._pace.stop()
-        for client in (self._consumer, self._syncs):
-            if client is None:
-                continue
+        closing = [each.close for each in (self._consumer, self._syncs) if each is not None]
+        if self._syncs is not None:
+            closing.insert(0, self.commit)  # what the worker has told of is durable
+        for each in closing:
             try:
-                client.close()
+                each()
             except KafkaError as error:
                 _log.warning("a client of the mirror did not close in order: %s", error)
 
