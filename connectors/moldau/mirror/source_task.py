@@ -12,7 +12,7 @@ they were copied, or a topic was deleted and created anew, the log says so with 
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client import ErrorCode, KafkaError, PartitionColumns, TopicPartition
@@ -197,9 +197,11 @@ class MirrorSourceTask(SourceTask):
 
     def stop(self) -> None:
         self._pace.stop()
-        closing = [each.close for each in (self._consumer, self._syncs) if each is not None]
-        if self._syncs is not None:
-            closing.insert(0, self.commit)  # what the worker has told of is durable
+        closing: list[Callable[[], None]] = []
+        if self._syncs is not None:  # what the worker has told of is durable
+            closing += [self.commit, self._syncs.close]
+        if self._consumer is not None:
+            closing.append(self._consumer.close)
         for each in closing:
             try:
                 each()
