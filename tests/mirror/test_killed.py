@@ -14,7 +14,7 @@ from tests.mirror.running import copied, create, mirrored, mirroring
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
-COUNT = 60_000
+COUNT = 30_000
 
 
 def write(bootstrap: str, transaction: int, *, aborts: bool) -> None:
