@@ -10,7 +10,8 @@ The order of one publication:
 6. New and changed partitions are led, followed or given up.
 7. Logs get changed topic settings.
 8. The metadata offset is set.
-9. The coordinators load or unload shards, and learn which topics changed.
+9. The coordinators load or unload shards, and learn which topics changed. They load none before
+   this run of the node is registered.
 
 All of it happens within one turn of the event loop, between two requests, so no request sees half
 of it. A whole image (at the start, and after the controller was reopened) is published as if every
@@ -177,7 +178,7 @@ class Publisher:
             coordinator = coordinators.of_topic(topic.name)
             if coordinator is not None:
                 partition = topic.partitions[index]
-                if partition.leader == node.node_id:
+                if partition.leader == node.node_id and _is_registered(node):
                     coordinator.elect(index, partition.leader_epoch)
                 else:
                     coordinator.resign(index)
@@ -247,6 +248,19 @@ class Publisher:
     def _report(self, error: MoldauError, topic: str, index: int) -> None:
         if self._log is not None:
             self._log.failure("a replica cannot be placed", error, topic=topic, partition=index)
+
+
+def _is_registered(node: Node) -> bool:
+    """Whether the image has this run of the node. Before that, what it leads was given to an
+    earlier run: it may have lost the end of its logs, so nothing may be appended in those epochs.
+
+    1. It leads in epoch 0, and another replica has records that its own disk has lost.
+    2. It starts, and its transaction coordinator writes a marker in epoch 0.
+    3. It registers and follows in epoch 1. Epoch 0 seems to end behind the marker in both logs,
+       so nothing is truncated, and they differ for ever.
+    """
+    known = node.image.brokers.by_id.get(node.node_id)
+    return known is not None and known.broker_epoch == node.broker_epoch
 
 
 def _leadership(topic: Topic, index: int, node_id: int, *, is_new: bool) -> Leadership:
