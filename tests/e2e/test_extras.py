@@ -135,6 +135,8 @@ def installed(
 ) -> Iterator[Installed]:
     """`moldau[extra]` in a bare environment. The extra is the parameter of the test."""
     extra = request.node.callspec.params["extra"]
+    if extra == "kerberos" and shutil.which("krb5-config") is None:
+        pytest.skip("needs Kerberos's headers: gssapi is compiled (Debian: libkrb5-dev)")
     home, folder = tmp_path / "environment", tmp_path / "folder"
     folder.mkdir()
     install(home, "--find-links", wheels, f"moldau[{extra}]")
@@ -485,6 +487,18 @@ def _oauth(installed: Installed) -> None:
     installed.run(_OAUTH)
 
 
+_KERBEROS: Final = """
+from moldau.link.gss import library, principal_name
+
+print(principal_name("kafka/localhost@TEST.MOLDAU"), library().__name__)
+"""
+
+
+def _kerberos(installed: Installed) -> None:
+    """The library reads a principal."""
+    assert installed.run(_KERBEROS).split() == ["kafka/localhost@TEST.MOLDAU", "gssapi"]
+
+
 _CONNECT_REST: Final = """
 import sys
 from moldau.cli import main
@@ -511,6 +525,7 @@ EXAMPLES: Final[dict[str, Example]] = {
     "fsspec": _fsspec,
     "iceberg": _iceberg,
     "json-schema": _json_schema,
+    "kerberos": _kerberos,
     "lakes": _lakes,
     "msgspec": _msgspec,
     "mysql": _mysql,
