@@ -65,7 +65,7 @@ def program(name: str) -> str:
 
 
 class Realm:
-    """A realm whose center runs."""
+    """A realm with a running center."""
 
     def __init__(self, folder: Path, port: int) -> None:
         self.folder = folder

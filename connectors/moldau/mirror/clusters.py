@@ -34,7 +34,7 @@ _CLIENTS: Final[tuple[tuple[Side, Kind], ...]] = (
     ("target", "admin"),
 )
 _OF_CONNECTOR: Final = frozenset({"consumer.poll.timeout.ms", "admin.timeout.ms"})
-"""Settings of the connectors whose names begin as those of clients do."""
+"""Settings of the connectors with names that begin as those of clients do."""
 _OF_JAVA: Final = frozenset(
     {"key.serializer", "value.serializer", "key.deserializer", "value.deserializer",
      "metric.reporters", "interceptor.classes"}

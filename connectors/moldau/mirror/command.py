@@ -37,7 +37,7 @@ class MirrorCommand:
         add("--to", metavar="HOST:PORT", help="the cluster to write")
         add("--topics", metavar="PATTERNS", help="names or regular expressions, with commas")
         add("--topics-exclude", metavar="PATTERNS", help="the same of topics to leave out")
-        add("--groups", metavar="PATTERNS", help="consumer groups whose offsets are translated")
+        add("--groups", metavar="PATTERNS", help="translate the offsets of these consumer groups")
         add("--identity", action="store_true", help="keep the names of topics: no alias before")
         add("--once", action="store_true", help="stop when everything up to now is copied")
         add("--exactly-once", action="store_true", help="copy committed records, in transactions")

@@ -38,7 +38,7 @@ class TopicCopies:
         self._target = target
         self._has_rules = config.syncs_acls
         self.refused: dict[str, str] = {}
-        """The topics of the source whose copies could not be made, with the reason."""
+        """The topics of the source that could not be copied, with the reason."""
 
     def topics(self) -> dict[str, int]:
         """Return the source's topics to copy, with their numbers of partitions."""

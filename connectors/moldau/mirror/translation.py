@@ -40,7 +40,7 @@ class SyncHistory:
         self._thin()
 
     def _thin(self) -> None:
-        """Drop each point whose neighbours are close enough to each other."""
+        """Drop each point between neighbours that are close enough to each other."""
         points, newest = self.points, self.points[0][0]
         kept = points[:1]
         for at in range(1, len(points)):

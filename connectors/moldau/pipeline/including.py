@@ -19,7 +19,7 @@ INCLUDE: Final = "include"
 _TARGETS: Final = "targets"
 _MAIN_ONLY: Final = ("pipeline", INCLUDE)
 _NAMED: Final = ("variables", "topics", "sources", "topologies", "jobs", "sinks")
-"""The sections whose entries have names: two files cannot have the same one."""
+"""The sections of named entries: two files cannot have the same name."""
 _SETTINGS: Final = ("broker", "worker")
 _OTHERWISE: Final = "a pipeline file is a YAML mapping: write it as docs/pipelines.md shows"
 

@@ -79,7 +79,7 @@ class Choice:
 
     @classmethod
     def picked(cls, form: Mapping[str, str]) -> Choice:
-        """Return the records whose boxes are ticked. Raise BadForm if none is."""
+        """Return the records with ticked boxes. Raise BadForm if there is none."""
         picks = set()
         for name in form:
             place, _, offset = name.removeprefix(_PICK).partition(":")
@@ -147,7 +147,7 @@ class Queue:
 
     @property
     def group(self) -> str:
-        """The group whose offsets say what was replayed."""
+        """The group with the offsets of what was replayed."""
         return f"connect-dlq-replay-{self.connector}"
 
     def is_of_another(self, facts: Mapping[str, str]) -> bool:

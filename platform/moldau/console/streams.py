@@ -28,7 +28,7 @@ NO_APPS: Final = (
     "`moldau streams run APP --listen 127.0.0.1:8100`."
 )
 PARTITIONS_MAX: Final = 1_000
-"""Of the topics of an app whose growth is shown."""
+"""An app that reads more partitions shows no growth of its topics."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -183,7 +183,7 @@ class AppView:
 
 
 def counts(tasks: Iterable[Task], growth: Growth) -> dict[Hashable, int]:
-    """Return the counts whose rates a page shows: by task, by topic read, by topic written."""
+    """Return the counts that a page shows as rates: by task, by topic read, by topic written."""
     found: Counter[Hashable] = Counter()
     for task in tasks:
         if task.state is not None:

@@ -33,7 +33,7 @@ class Died(Exception):
 
 
 class Context:
-    """A SparkContext whose tasks run here."""
+    """A SparkContext that runs its tasks here."""
 
     def __init__(self, folder: Path, chance: Random) -> None:
         self._folder = folder

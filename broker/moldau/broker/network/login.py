@@ -109,7 +109,7 @@ class LoginService:
         )
 
     def _look(self, connection: Connection, left_s: float, begun_before: int | None) -> None:
-        """Close a connection that has not logged in in time, or whose message does not end."""
+        """Close a connection that has not logged in in time, or sent the end of its message."""
         session = cast(_Session, connection.login)
         if connection.is_lost or session.is_authenticated:
             return

@@ -5,7 +5,7 @@ which is read anew for each login.
 
 Invariants: the user is the principal of the ticket, by the rules; the name that a client asks to
 act for counts for nothing, as in Kafka (CVE-2017-12610). Nothing but "no security layer" is offered
-and accepted. A principal whose name needs escapes, or gives an empty user, has no login.
+and accepted. A principal has no login if its name needs escapes or gives an empty user.
 """
 
 from __future__ import annotations

@@ -165,7 +165,7 @@ class SourceBatches:
 
 
 def refused(topic: str, error: KafkaError) -> ConnectError:
-    """Return the error of a task whose records the cluster has rejected."""
+    """Return the error of a task after the cluster has rejected its records."""
     return ConnectError(
         "the cluster refused a record",
         stage=Stage.KAFKA_PRODUCE.value,

@@ -87,7 +87,7 @@ EVERY_WORKER: Final = (
     Row(
         "transforms.python.modules",
         "",
-        "Modules whose functions the transform `Python` may call, each with all below it.",
+        "Modules with functions that the transform `Python` may call, each with all below it.",
         is_ours=True,
     ),
     Row(

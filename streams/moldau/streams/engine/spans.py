@@ -27,7 +27,7 @@ class TaskSpans:
 
     def begin(self, topic: str, chunk: Chunk, start: int, stop: int) -> int:
         """Return where a run from `start` on ends, `stop` at most: before the next recorded record;
-        after it, if it is the first, whose span begins now."""
+        after it, if it is the first: then its span begins now."""
         index = self._choice.next(chunk.headers, start, stop)
         if index > start or start == stop:
             return index

@@ -97,7 +97,7 @@ def _is_nullable(node: Apply, operands: tuple[Typed, ...]) -> bool:
 
 
 def may_fail(typed: Typed) -> bool:
-    """Whether the expression can have no value for a record whose fields have their types."""
+    """Whether the expression can have no value for a record with fields of their types."""
     if any(may_fail(each) for each in typed.operands):
         return True
     if typed.name in ("add", "subtract", "multiply", "negate"):

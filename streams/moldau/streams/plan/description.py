@@ -40,7 +40,7 @@ def description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
 
 def _types(plan: Plan, own: set[str]) -> dict[str, dict[str, Any]]:
     """Return the types of the values in the topics that the app reads and writes, where it declares
-    them. A topic whose values have several types has none."""
+    them. A topic with values of several types has none."""
     found: dict[str, dict[str, list[Any]]] = {"reads": {}, "writes": {}}
     for step in (step for program in plan.programs for step in program.steps):
         operation = step.operation

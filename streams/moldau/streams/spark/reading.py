@@ -72,7 +72,7 @@ class RangeReader:
 
     @property
     def unread(self) -> list[str]:
-        """The topics whose range is not read to its end."""
+        """The topics with a range that is not read to its end."""
         return [where.topic for where in self._unread]
 
     def poll(self, topics: Sequence[str]) -> Iterator[tuple[str, Chunk]]:
