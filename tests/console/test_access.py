@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
-from contextlib import aclosing
+from collections.abc import AsyncIterator
+from contextlib import aclosing, asynccontextmanager
 
 import httpx
 import pytest
@@ -70,87 +71,85 @@ async def send(servers: str) -> None:
             await producer.send_and_wait(topic, value, key=NAME.encode(), headers=headers)
 
 
+@asynccontextmanager
+async def visited() -> AsyncIterator[httpx.AsyncClient]:
+    """A client of the console of a broker with records, for users of each role."""
+    async with EmbeddedBroker() as broker:
+        await use(broker.bootstrap_servers)
+        await send(broker.bootstrap_servers)
+        async with browser(broker.bootstrap_servers, access()) as client:
+            yield client
+
+
 def test_each_form_is_for_the_roles_of_its_row() -> None:
     async def run() -> None:
-        async with EmbeddedBroker() as broker:
-            await use(broker.bootstrap_servers)
-            async with browser(broker.bootstrap_servers, access()) as client:
-                for path, form in FORMS.items():
-                    for user in ("zoe", "eve", "bob"):
-                        answer = await client.post(path, data=form, auth=by(user))
-                        is_refused = user != "bob" or path in ADMINS
-                        assert (answer.status_code == 403) is is_refused, (user, path)
-                for path in FORMS:
-                    answer = await client.post(path, data={"name": "-"}, auth=by("ann"))
-                    assert answer.status_code != 403, path
-                pages = {"/topics", "/groups/billing", "/rights", "/new-connector"}
-                shown = {
-                    user: {
-                        path
-                        for path in pages
-                        if (await client.get(path, auth=by(user))).status_code != 403
-                    }
-                    for user in ("zoe", "eve", "bob")
+        async with visited() as client:
+            for path, form in FORMS.items():
+                for user in ("zoe", "eve", "bob"):
+                    answer = await client.post(path, data=form, auth=by(user))
+                    is_refused = user != "bob" or path in ADMINS
+                    assert (answer.status_code == 403) is is_refused, (user, path)
+            for path in FORMS:
+                answer = await client.post(path, data={"name": "-"}, auth=by("ann"))
+                assert answer.status_code != 403, path
+            pages = {"/topics", "/groups/billing", "/rights", "/new-connector"}
+            shown = {
+                user: {
+                    path
+                    for path in pages
+                    if (await client.get(path, auth=by(user))).status_code != 403
                 }
-                assert shown == {"zoe": set(), "eve": pages - {"/new-connector"}, "bob": pages}
+                for user in ("zoe", "eve", "bob")
+            }
+            assert shown == {"zoe": set(), "eve": pages - {"/new-connector"}, "bob": pages}
 
     asyncio.run(run())
 
 
 def test_a_refusal_tells_what_is_needed_and_forms_that_are_refused_are_not_shown() -> None:
     async def run() -> None:
-        async with EmbeddedBroker() as broker:
-            await use(broker.bootstrap_servers)
-            async with browser(broker.bootstrap_servers, access()) as client:
-                done = await client.post("/groups/billing/delete", auth=by("bob"))
-                assert "delete a group needs the role admin, and bob has the role op" in done.text
-                nothing = await client.get("/topics", auth=by("zoe"))
-                assert "zoe is logged in and has no role here" in nothing.text
-                for path, form in (
-                    ("/topics", "Create"),
-                    ("/topics/orders/messages", "Produce a record"),
-                    ("/topics/orders/settings", "Set</button>"),
-                    ("/topics/orders", "Add partitions"),
-                ):
-                    texts = [
-                        (await client.get(path, auth=by(each))).text for each in ("bob", "eve")
-                    ]
-                    assert [form in each for each in texts] == [True, False], path
-                topic = await client.get("/topics/orders", auth=by("bob"))
-                assert "Delete this topic" not in topic.text
-                assert (
-                    "Delete this topic" in (await client.get("/topics/orders", auth=by("ann"))).text
-                )
+        async with visited() as client:
+            done = await client.post("/groups/billing/delete", auth=by("bob"))
+            assert "delete a group needs the role admin, and bob has the role op" in done.text
+            nothing = await client.get("/topics", auth=by("zoe"))
+            assert "zoe is logged in and has no role here" in nothing.text
+            for path, form in (
+                ("/topics", "Create"),
+                ("/topics/orders/messages", "Produce a record"),
+                ("/topics/orders/settings", "Set</button>"),
+                ("/topics/orders", "Add partitions"),
+            ):
+                texts = [(await client.get(path, auth=by(each))).text for each in ("bob", "eve")]
+                assert [form in each for each in texts] == [True, False], path
+            topic = await client.get("/topics/orders", auth=by("bob"))
+            assert "Delete this topic" not in topic.text
+            assert "Delete this topic" in (await client.get("/topics/orders", auth=by("ann"))).text
 
     asyncio.run(run())
 
 
 def test_messages_are_masked_for_all_but_admins_also_where_they_are_searched_and_copied() -> None:
     async def run() -> None:
-        async with EmbeddedBroker() as broker:
-            servers = broker.bootstrap_servers
-            await use(servers)
-            await send(servers)
-            async with browser(servers, access()) as client:
-                path = "/topics/orders/messages"
-                seen = (await client.get(path, auth=by("ann"))).text
-                hidden = (await client.get(path, auth=by("bob"))).text
-                for secret in (CARD, MAIL, NAME, "Bearer abc"):
-                    assert secret in seen
-                    assert secret not in hidden
-                assert "***1111" in hidden
-                assert "t-1" in hidden
-                for text, count in ((MAIL, 0), (CARD, 0), ("41111", 0), ("***1111", 1)):
-                    query = {"text": text}
-                    found = (await client.get(path, params=query, auth=by("bob"))).text
-                    assert found.count("<summary><code>") == count, text
-                assert "Copy into the form" in seen
-                copied = await client.get(
-                    path,
-                    params={"from": "offset", "at": "0", "partition": "1", "copy": "1"},
-                    auth=by("bob"),
-                )
-                assert "masked" in copied.text
+        async with visited() as client:
+            path = "/topics/orders/messages"
+            seen = (await client.get(path, auth=by("ann"))).text
+            hidden = (await client.get(path, auth=by("bob"))).text
+            for secret in (CARD, MAIL, NAME, "Bearer abc"):
+                assert secret in seen
+                assert secret not in hidden
+            assert "***1111" in hidden
+            assert "t-1" in hidden
+            for text, count in ((MAIL, 0), (CARD, 0), ("41111", 0), ("***1111", 1)):
+                query = {"text": text}
+                found = (await client.get(path, params=query, auth=by("bob"))).text
+                assert found.count("<summary><code>") == count, text
+            assert "Copy into the form" in seen
+            copied = await client.get(
+                path,
+                params={"from": "offset", "at": "0", "partition": "1", "copy": "1"},
+                auth=by("bob"),
+            )
+            assert "masked" in copied.text
 
     asyncio.run(run())
 
@@ -182,22 +181,14 @@ def test_a_followed_topic_is_masked() -> None:
 
 def test_topics_without_a_rule_show_no_messages_and_take_none() -> None:
     async def run() -> None:
-        async with EmbeddedBroker() as broker:
-            servers = broker.bootstrap_servers
-            await use(servers)
-            await send(servers)
-            async with browser(servers, access()) as client:
-                for path in ("/topics/secret/messages", "/topics/secret/tail"):
-                    refused = await client.get(path, auth=by("bob"))
-                    assert (refused.status_code, CARD in refused.text) == (403, False)
-                sent = await client.post(
-                    "/topics/secret/messages", data={"value": "x"}, auth=by("bob")
-                )
-                assert sent.status_code == 403
-                assert (
-                    await client.get("/topics/orders/messages", auth=by("ivy"))
-                ).status_code == 403
-                assert CARD in (await client.get("/topics/secret/messages", auth=by("ann"))).text
+        async with visited() as client:
+            for path in ("/topics/secret/messages", "/topics/secret/tail"):
+                refused = await client.get(path, auth=by("bob"))
+                assert (refused.status_code, CARD in refused.text) == (403, False)
+            sent = await client.post("/topics/secret/messages", data={"value": "x"}, auth=by("bob"))
+            assert sent.status_code == 403
+            assert (await client.get("/topics/orders/messages", auth=by("ivy"))).status_code == 403
+            assert CARD in (await client.get("/topics/secret/messages", auth=by("ann"))).text
 
     asyncio.run(run())
 

@@ -8,6 +8,7 @@ which saves a third of the time.
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, overload
@@ -19,8 +20,30 @@ from moldau.connect.data.struct import Struct
 Offset = dict[str, Any] | None
 
 
+class LateRecords(Sequence[SourceRecord]):
+    """A sequence of records that are made when a single one is asked for."""
+
+    __slots__ = ()
+
+    @abstractmethod
+    def records(self) -> list[SourceRecord]:
+        """Return the records. They are created by the first call and then kept."""
+
+    def __iter__(self) -> Iterator[SourceRecord]:
+        return iter(self.records())
+
+    @overload
+    def __getitem__(self, index: int) -> SourceRecord: ...
+
+    @overload
+    def __getitem__(self, index: slice) -> list[SourceRecord]: ...
+
+    def __getitem__(self, index: int | slice) -> SourceRecord | list[SourceRecord]:
+        return self.records()[index]
+
+
 @dataclass(slots=True)
-class SourceBatch(Sequence[SourceRecord]):
+class SourceBatch(LateRecords):
     """Records of one topic and one source partition whose values are structs of one schema.
 
     `columns` has one sequence for each field, each as long as the batch, with the values as a
@@ -39,7 +62,6 @@ class SourceBatch(Sequence[SourceRecord]):
     _made: list[SourceRecord] | None = field(default=None, repr=False)
 
     def records(self) -> list[SourceRecord]:
-        """Return the records. They are created by the first call and then kept."""
         if self._made is None:
             partition: Any = self.source_partition
             topic, schema, key_schema, of_row = self.topic, self.schema, self.key_schema, _of_row
@@ -57,21 +79,9 @@ class SourceBatch(Sequence[SourceRecord]):
     def __len__(self) -> int:
         return len(self.columns[0])
 
-    def __iter__(self) -> Iterator[SourceRecord]:
-        return iter(self.records())
-
-    @overload
-    def __getitem__(self, index: int) -> SourceRecord: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[SourceRecord]: ...
-
-    def __getitem__(self, index: int | slice) -> SourceRecord | list[SourceRecord]:
-        return self.records()[index]
-
 
 @dataclass(slots=True)
-class SourceValues(Sequence[SourceRecord]):
+class SourceValues(LateRecords):
     """Records without keys, of one topic and one source partition, whose values have one schema.
 
     `offsets` is called when single records are made and returns one offset a record. `last_offset`
@@ -89,7 +99,6 @@ class SourceValues(Sequence[SourceRecord]):
     _made: list[SourceRecord] | None = field(default=None, repr=False)
 
     def records(self) -> list[SourceRecord]:
-        """Return the records. They are created by the first call and then kept."""
         if self._made is None:
             partition: Any = self.source_partition
             self._made = [
@@ -110,18 +119,6 @@ class SourceValues(Sequence[SourceRecord]):
 
     def __len__(self) -> int:
         return len(self.values)
-
-    def __iter__(self) -> Iterator[SourceRecord]:
-        return iter(self.records())
-
-    @overload
-    def __getitem__(self, index: int) -> SourceRecord: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[SourceRecord]: ...
-
-    def __getitem__(self, index: int | slice) -> SourceRecord | list[SourceRecord]:
-        return self.records()[index]
 
 
 _of_row = Struct.of_row

@@ -7,11 +7,12 @@ headers), the worker writes the columns as they are and never creates the record
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, overload
+from typing import Any
 
 from moldau.client import PartitionColumns
+from moldau.connect.api.batch import LateRecords
 from moldau.connect.api.record import SourceRecord
 from moldau.connect.data.headers import Header, Headers
 from moldau.connect.data.schema import OPTIONAL_BYTES
@@ -59,29 +60,16 @@ class SourcePart:
 
 
 @dataclass(slots=True)
-class SourceParts(Sequence[SourceRecord]):
+class SourceParts(LateRecords):
     """Parts of any topics and partitions; none of them is empty."""
 
     parts: Sequence[SourcePart]
     _made: list[SourceRecord] | None = field(default=None, repr=False)
 
     def records(self) -> list[SourceRecord]:
-        """Return the records. They are created by the first call and then kept."""
         if self._made is None:
             self._made = [record for part in self.parts for record in part.records()]
         return self._made
 
     def __len__(self) -> int:
         return sum(map(len, self.parts))
-
-    def __iter__(self) -> Iterator[SourceRecord]:
-        return iter(self.records())
-
-    @overload
-    def __getitem__(self, index: int) -> SourceRecord: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> list[SourceRecord]: ...
-
-    def __getitem__(self, index: int | slice) -> SourceRecord | list[SourceRecord]:
-        return self.records()[index]

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.log_format import add_log_format
+from moldau.cli.trace_options import add_trace_options
 
 if TYPE_CHECKING:
     from moldau.connect.server import ConnectWorker
@@ -64,18 +65,7 @@ def _add_shared(parser: ArgumentParser) -> None:
         "-b", "--bootstrap", metavar="HOST:PORT", help="brokers; else bootstrap.servers"
     )
     add_worker_settings(parser)
-    parser.add_argument(
-        "--traces",
-        metavar="URL",
-        help="push spans of records to that OTLP receiver, as http://localhost:4318; default: "
-        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    )
-    parser.add_argument(
-        "--trace-ratio",
-        metavar="R",
-        help="the part of new traces that is recorded, from 0 to 1; default: OTEL_TRACES_SAMPLER, "
-        "or 1",
-    )
+    add_trace_options(parser)
     parser.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
     add_log_format(parser)
     parser.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
@@ -197,7 +187,7 @@ def settings_given(arguments: Namespace, context: Context, files: Files) -> dict
         found.setdefault(JAAS_FILE, jaas_file)
     for name, option in ((ENDPOINT, "traces"), (RATIO, "trace_ratio")):
         if getattr(arguments, option, None) is not None:
-            found[name] = getattr(arguments, option)
+            found[name] = str(getattr(arguments, option))
     for each in arguments.set:
         name, equals, value = each.partition("=")
         if not equals or not name.strip():

@@ -10,6 +10,7 @@ from moldau.cli.command import Context
 from moldau.cli.commands.cluster_connection import add_connection_arguments
 from moldau.cli.log_format import add_log_format
 from moldau.cli.numbers import whole
+from moldau.cli.trace_options import add_trace_options
 from moldau.streams.commands.summaries import SUMMARIES
 
 _LEVELS: Final = ("trace", "debug", "info", "warn", "error", "fatal")
@@ -134,19 +135,7 @@ def _add_served(parser: ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="serve /metrics for Prometheus, /healthz and /readyz there",
     )
-    parser.add_argument(
-        "--traces",
-        metavar="URL",
-        help="push spans of records to that OTLP receiver, as http://localhost:4318; default: "
-        "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
-    )
-    parser.add_argument(
-        "--trace-ratio",
-        type=float,
-        metavar="R",
-        help="the part of new traces that is recorded, from 0 to 1; default: "
-        "OTEL_TRACES_SAMPLER, or 1",
-    )
+    add_trace_options(parser)
     parser.add_argument(
         "--http-config",
         metavar="FILE",
