@@ -91,9 +91,9 @@ def test_pipeline_status_imports_no_connector(
 
 
 def test_a_module_that_is_not_listed_is_found() -> None:
-    imported = {"os", "moldau.cli.output", "moldau.streams.dsl.app", "sqlalchemy", "asyncio.events"}
+    imported = {"os", "moldau.cli.output", "moldau.streams.app", "sqlalchemy", "asyncio.events"}
 
-    assert too_many(imported, "help") == ["asyncio.events", "moldau.streams.dsl.app", "sqlalchemy"]
+    assert too_many(imported, "help") == ["asyncio.events", "moldau.streams.app", "sqlalchemy"]
 
 
 def cpu_s(code: str, words: Sequence[str], environment: dict[str, str]) -> float:

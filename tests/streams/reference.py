@@ -25,7 +25,7 @@ from moldau.streams import (
     Table,
     Windowed,
 )
-from moldau.streams.dsl.app import LakeOptions, SourceOptions
+from moldau.streams.app import LakeOptions, SourceOptions
 from moldau.streams.dsl.cogrouped import Cogrouped
 from moldau.streams.dsl.grouped_table import GroupedTable
 from moldau.streams.dsl.options import JoinOptions, TableOptions

@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from moldau.streams.dsl.app import Streams
+    from moldau.streams.app import Streams
     from moldau.streams.dsl.grouped import Grouped
     from moldau.streams.dsl.stores import StateStore
     from moldau.streams.dsl.stream import Stream
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
 # The public names of each module.
 _MODULES = {
-    "dsl.app": "Streams",
+    "app": "Streams",
     "dsl.grouped": "Grouped",
     "dsl.stores": "StateStore",
     "dsl.stream": "Stream",

@@ -16,8 +16,8 @@ from moldau.streams import Streams, dead_letter
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import InputDeleted, MissingTopics, StreamsError, TopologyChanged
 from moldau.streams.running import make_task, task_settings
-from moldau.streams.starting import shell as starting
 from moldau.streams.worker import committer, inputs
+from moldau.streams.worker import start as starting
 from moldau.streams.worker.door import Door
 from moldau.streams.worker.settings import app_settings
 from moldau.testing import SyncEmbeddedBroker

@@ -20,7 +20,6 @@ from moldau.runtime import Runtime
 from moldau.streams.plan.plan import Plan
 from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
-from moldau.streams.starting.shell import prepare
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.commit import commit
 from moldau.streams.worker.committer import CommitLater, CommitReverted, MembershipLost
@@ -37,6 +36,7 @@ from moldau.streams.worker.readiness import Readiness
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings
 from moldau.streams.worker.stale_tasks import StaleTasks
+from moldau.streams.worker.start import prepare
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import MakeTask, OpenDatabase, TaskState, WorkerTask
 

@@ -1,1 +1,0 @@
-"""The start of a worker, before it reads."""
