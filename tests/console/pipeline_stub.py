@@ -6,10 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from typing import Final
 
-from moldau.pipeline.cluster import Progress
 from moldau.pipeline.data_directory import PartState
 from moldau.pipeline.publishing import Published
-from moldau.pipeline.status import Snapshot
+from moldau.pipeline.status import GroupProgress, Snapshot
 from moldau.runtime import Runtime
 from moldau.runtime.http_server import HttpServer
 from tests.pipeline.files import pipeline
@@ -38,8 +37,8 @@ class Looks:
             "write-counts": {"state": "RUNNING", "tasks": [failed]},
         }
         groups = {
-            "words": Progress("Stable", 12, committed),
-            "connect-write-counts": Progress("Stable", 3_000, committed),
+            "words": GroupProgress("Stable", 12, committed),
+            "connect-write-counts": GroupProgress("Stable", 3_000, committed),
         }
         return Snapshot(2.0 * self.count, parts, connectors, groups)
 

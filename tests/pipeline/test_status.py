@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from moldau.pipeline.cluster import Progress
 from moldau.pipeline.data_directory import PartState, last_error_in
 from moldau.pipeline.restarts import PAUSE_S_MAX, Restarts
 from moldau.pipeline.status import (
+    GroupProgress,
     LastErrors,
     Row,
     Snapshot,
@@ -37,8 +37,8 @@ def snapshot(at_s: float, committed: int, **more: Any) -> Snapshot:
             },
         },
         "groups": {
-            "words": Progress("Stable", 12, committed),
-            "connect-write-counts": Progress("Stable", 3, committed),
+            "words": GroupProgress("Stable", 12, committed),
+            "connect-write-counts": GroupProgress("Stable", 3, committed),
         },
     }
     return Snapshot(at_s, **{**found, **more})

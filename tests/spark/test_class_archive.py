@@ -13,7 +13,6 @@ import pytest
 pytest.importorskip("pyspark", reason="pyspark is not installed")
 
 from moldau.errors import ConfigError
-from moldau.spark import warming
 from moldau.spark.class_archive import OPTIONS, find_archive, make_archive, with_archive
 from moldau.spark.java import Java, find_java
 from tests.connectors.spark.runners import need_spark
@@ -43,9 +42,8 @@ def write_archive(options: str) -> None:
 
 
 @pytest.fixture
-def archive(variables: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> Path:
-    monkeypatch.setattr(warming, "run_job", write_archive)
-    path, size = make_archive(JAVA, variables)
+def archive(variables: dict[str, str]) -> Path:
+    path, size = make_archive(JAVA, variables, write_archive)
     assert size == 321
     return Path(path)
 
@@ -72,20 +70,16 @@ def test_an_archive_that_was_cut_is_not_named(archive: Path, variables: dict[str
 def test_a_new_archive_takes_the_place_of_the_old_one_and_leaves_others(
     archive: Path, variables: dict[str, str]
 ) -> None:
-    other, _ = make_archive(OTHER, variables)
+    other, _ = make_archive(OTHER, variables, write_archive)
     archive.rename(archive.with_name(archive.name.replace("-321.", "-999.")))
 
-    assert make_archive(JAVA, variables)[0] == str(archive)
+    assert make_archive(JAVA, variables, write_archive)[0] == str(archive)
     assert sorted(archive.parent.iterdir()) == sorted([archive, Path(other)])
 
 
-def test_a_java_that_writes_none_is_told(
-    variables: dict[str, str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(warming, "run_job", lambda options: None)
-
+def test_a_java_that_writes_none_is_told(variables: dict[str, str], tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="has written no archive of classes: use a JDK"):
-        make_archive(JAVA, variables)
+        make_archive(JAVA, variables, lambda options: None)
     assert list((tmp_path / "moldau").iterdir()) == []
 
 

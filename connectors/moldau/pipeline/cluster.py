@@ -14,6 +14,7 @@ from moldau.pipeline.data_directory import RunState
 from moldau.pipeline.pipeline import Pipeline
 from moldau.pipeline.plan import Facts, Plan, TopicFacts
 from moldau.pipeline.settled import Offsets
+from moldau.pipeline.status import GroupProgress
 from moldau.pipeline.worker import ConnectApi
 from moldau.runtime.node_processes import pause_s
 from moldau.runtime.real import RealRuntime
@@ -21,17 +22,6 @@ from moldau.runtime.real import RealRuntime
 GROUP_EMPTY_S: Final = 20.0
 """A stopped consumer leaves its group within this time."""
 _POLL_S: Final = 0.2
-
-
-@dataclass(frozen=True, slots=True)
-class Progress:
-    """The progress of a group.
-
-    `lag` is the number of records left to read. `committed` is the sum of its committed offsets."""
-
-    state: str
-    lag: int | None
-    committed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -128,7 +118,7 @@ class Cluster:
         if changed:
             self._admin.alter_configs(Resource(ResourceType.TOPIC, step.name), set_to=changed)
 
-    def progress(self, groups: Iterable[str]) -> dict[str, Progress]:
+    def progress(self, groups: Iterable[str]) -> dict[str, GroupProgress]:
         """Return the progress of those groups that exist."""
         wanted = sorted(set(groups))
         if not wanted:
@@ -145,7 +135,7 @@ class Cluster:
                 for part in each.partitions
             ]
             lag = sum(lags) if lags else None
-            found[name] = Progress(str(each.group.state), lag, committed)
+            found[name] = GroupProgress(str(each.group.state), lag, committed)
         return found
 
     def offsets(self, pipeline: Pipeline) -> Offsets:

@@ -4,19 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
 from moldau.pipeline.data_directory import FINISHED, WAITING, PartState
 from moldau.pipeline.missed import missed_text
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 
-if TYPE_CHECKING:
-    from moldau.pipeline.cluster import Progress
-
 HEADER: Final = ("PART", "KIND", "STATE", "LAG", "MISSED", "RATE/S", "RESTARTS", "ERROR")
 HEALTHY: Final = frozenset({"RUNNING", FINISHED, WAITING})
 _LATELY_S: Final = 60.0
 _UNHEALTHY: Final = frozenset({"FAILED", "DEGRADED"})
+
+
+@dataclass(frozen=True, slots=True)
+class GroupProgress:
+    """The progress of a group.
+
+    `lag` is the number of records left to read. `committed` is the sum of its committed offsets."""
+
+    state: str
+    lag: int | None
+    committed: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +34,7 @@ class Snapshot:
     at_s: float
     parts: Mapping[str, PartState] = field(default_factory=dict)
     connectors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    groups: Mapping[str, Progress] = field(default_factory=dict)
+    groups: Mapping[str, GroupProgress] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why the `cluster` or the `worker` did not answer, by these names."""
     last_errors: Mapping[str, str] = field(default_factory=dict)

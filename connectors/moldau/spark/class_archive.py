@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import hashlib
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from typing import Final
 
@@ -51,12 +51,13 @@ def find_archive(java: Java, variables: Mapping[str, str]) -> str | None:
     return None
 
 
-def make_archive(java: Java, variables: Mapping[str, str]) -> tuple[str, int]:
-    """Run a short job and archive the classes that it loads. Replace an older archive.
+def make_archive(
+    java: Java, variables: Mapping[str, str], run_job: Callable[[str], None]
+) -> tuple[str, int]:
+    """Run a job with more Java options and archive the classes that it loads. Replace an older
+    archive.
 
     Returns the path and the size in bytes. Raises ConfigError if this Java writes no archive."""
-    from moldau.spark.warming import run_job
-
     files = RealFiles()
     for path in _archives(java, variables):
         files.remove(path)

@@ -164,7 +164,9 @@ def _warm(arguments: Namespace, context: Context) -> int:
     from moldau.spark.session import need_spark
 
     need_spark()
-    path, size = make_archive(find_java(context.environment), context.environment)
+    from moldau.spark.warming import run_job  # needs Spark
+
+    path, size = make_archive(find_java(context.environment), context.environment, run_job)
     context.out.write(f"Spark will use this archive of its classes: {path} ({size >> 20} MiB)\n")
     return 0
 

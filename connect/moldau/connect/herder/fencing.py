@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from moldau.client import Admin, KafkaError, TransactionAdmin
 from moldau.connect.api import SelfWritingSourceTask, SourceConnector
@@ -26,13 +26,13 @@ from moldau.connect.installed.plugins import connector_class, resolved
 from moldau.connect.storage.configs import SessionKey
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.storage.log import KeyedLog
+from moldau.connect.storage.stores import ConfigStore
 from moldau.connect.task.clients import settings_for
 from moldau.connect.task.settings import whole
 from moldau.errors import MoldauError
+from moldau.logging import Logger
+from moldau.runtime import Runtime
 from moldau.runtime.interface import Clock
-
-if TYPE_CHECKING:
-    from moldau.connect.herder.shell import Herder
 
 AskLeader = Callable[[str, SessionKey, str], Coroutine[Any, Any, None]]
 """Ask the leader at this URL, with this key, to fence the tasks of this connector."""
@@ -96,10 +96,23 @@ class Claim:
 class Fencing:
     """The fencing of one worker's tasks, and if it is the leader, of all tasks."""
 
-    def __init__(self, herder: Herder) -> None:
-        self._herder = herder
+    def __init__(
+        self,
+        runtime: Runtime,
+        settings: Mapping[str, str],
+        membership: Membership,
+        configs: ConfigStore,
+        claim: Claim,
+        log: Logger,
+    ) -> None:
+        self._runtime = runtime
+        self._settings = settings
+        self._membership = membership
+        self._configs = configs
+        self._claim = claim
+        self._log = log
         self._locks: dict[str, asyncio.Lock] = {}
-        self.is_on = is_exactly_once(herder.settings)
+        self.is_on = is_exactly_once(settings)
         self.ask_leader: AskLeader | None = None
 
     def applies(self, config: Mapping[str, str]) -> bool:
@@ -109,10 +122,10 @@ class Fencing:
     async def before_start(self, name: str) -> str | None:
         """Have the older tasks of a connector fenced. Return the cause, in one line, if that is not
         possible at present: the same call may work later."""
-        herder, membership = self._herder, self._herder.membership
+        membership = self._membership
         await membership.settled()
         if not membership.is_leader:
-            url, key = membership.leader_url, herder.configs.image.session_key
+            url, key = membership.leader_url, self._configs.image.session_key
             if url is None or key is None or self.ask_leader is None:
                 return "the workers have no leader at present -> wait"
             asking = self.ask_leader(url, key, name)
@@ -122,7 +135,7 @@ class Fencing:
             await asking
         except (ConnectError, KafkaError, OSError, TimeoutError) as error:
             cause = str(error) or "no answer in time"
-            herder.log.warn("older tasks are not fenced, trying on", connector=name, error=cause)
+            self._log.warn("older tasks are not fenced, trying on", connector=name, error=cause)
             return f"the producers of older tasks are not fenced yet: {cause}"
         return None
 
@@ -132,17 +145,16 @@ class Fencing:
     async def put_tasks(self, name: str, configs: list[dict[str, str]]) -> None:
         """Write the task configs of a connector, as the leader. Not during a fencing: the count
         that it records must not be of fewer tasks than run afterwards."""
-        await self._herder.claim.take()
+        await self._claim.take()
         async with self._alone(name):
-            await self._herder.configs.put_tasks(name, configs)
+            await self._configs.put_tasks(name, configs)
 
     async def fence(self, name: str) -> None:
         """Fence the older tasks of a connector, as the leader, if that is due."""
-        herder = self._herder
-        await herder.claim.take()
+        await self._claim.take()
         async with self._alone(name):
-            await herder.configs.log.read_to_end()
-            entry = herder.configs.image.get(name)
+            await self._configs.log.read_to_end()
+            entry = self._configs.image.get(name)
             if entry is None or entry.config is None:
                 raise NotFound(f"Connector {name} not found")
             if not issubclass(connector_class(entry.config), SourceConnector):
@@ -152,27 +164,25 @@ class Fencing:
                 return
             if fence.producers:
                 await self._fence_producers(name, entry.config, fence.producers)
-            await herder.configs.put_task_count(name, fence.tasks)
+            await self._configs.put_task_count(name, fence.tasks)
 
     async def _fence_producers(self, name: str, config: Mapping[str, str], count: int) -> None:
-        herder = self._herder
-        props, _ = resolved(config, herder.settings)
-        worker, _ = resolved(herder.settings, herder.settings)
+        props, _ = resolved(config, self._settings)
+        worker, _ = resolved(self._settings, self._settings)
         settings = settings_for(props, worker, "admin")
-        async with Admin(settings, runtime=herder.runtime) as admin:
+        async with Admin(settings, runtime=self._runtime) as admin:
             transactions = TransactionAdmin(admin)
-            cluster = herder.settings["group.id"]
+            cluster = self._settings["group.id"]
             ids = [transactional_id(cluster, name, number) for number in range(count)]
             await asyncio.gather(*(transactions.fence(each) for each in ids))
-        herder.log.info("older tasks are fenced", connector=name, producers=count)
+        self._log.info("older tasks are fenced", connector=name, producers=count)
 
     async def verify(self, task: TaskId, generation: int) -> None:
         """Raise ConnectError unless the task is this worker's, and of the newest task configs."""
-        herder = self._herder
-        await herder.configs.log.read_to_end()
-        await herder.membership.settled()
-        entry = herder.configs.image.get(task.connector)
-        mine = herder.membership.assignment(herder.configs.image).tasks
+        await self._configs.log.read_to_end()
+        await self._membership.settled()
+        entry = self._configs.image.get(task.connector)
+        mine = self._membership.assignment(self._configs.image).tasks
         if entry is None or task not in mine or entry.commits != generation:
             raise ConnectError(
                 "the task is superseded: its connector has newer task configs, or another worker "

@@ -93,8 +93,10 @@ class Herder:
             runtime, self.statuses, membership, self.log, worker_id, self._running.__contains__
         )
         self.removals = Removals(self)
-        self.fencing = Fencing(self)
         self.claim = Claim(runtime.clock, settings, membership, self.configs.log)
+        self.fencing = Fencing(
+            runtime, self.settings, membership, self.configs, self.claim, self.log
+        )
         self._preparing: asyncio.Task[None] | None = None
         self.is_ready = False
         self.has_read = False
