@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -18,6 +19,14 @@ def test_the_guides_have_programs_that_name_the_address() -> None:
     found = [programs(guide) for guide in GUIDES]
     assert [len(each) for each in found] == [8, 6]
     assert all(ADDRESS in program for each in found for program in each)
+
+
+def test_programs_that_run_side_by_side_share_no_group_and_write_different_topics() -> None:
+    page = "\n".join(programs("exactly-once.md"))
+    groups = re.findall(r'(?:group_id=|Streams\()"(.+?)"', page)
+    written = re.findall(r'(?:send_many\(|\.to\(|\("topic", )"(.+?)"', page)
+    assert (len(groups), len(written)) == (2, 3)
+    assert len({*groups, *written}) == 5
 
 
 @pytest.mark.real

@@ -56,7 +56,7 @@ def program_of_guide(broker: SyncEmbeddedBroker, topic: str, folder: Path) -> Pa
     changes = {
         "localhost:9092": broker.bootstrap_servers,
         '"orders"': f'"{topic}"',
-        '"copies"': f'"{topic}-copies"',
+        '"spark-copies"': f'"{topic}-copies"',
         f'"{BATCH[0]}"': f'"{BATCH[1]}"',
     }
     for said, here in changes.items():

@@ -228,6 +228,37 @@ def test_arrow_and_threads_write_in_transactions(space: Space) -> None:
 
 
 @pytest.mark.real
+def test_threads_cannot_commit_without_a_record_that_was_refused(space: Space) -> None:
+    async def main() -> None:
+        """The topic is made."""
+
+    def work(transaction: blocking.Transaction) -> None:
+        tries.append("delivery")
+        producer.send(space.topic, bytes(1_500_000)).result()
+
+    tries: list[str] = []
+    space.run(main)
+    with blocking.Producer(
+        bootstrap_servers=space.servers, transactional_id=space.name, max_request_size=2_000_000
+    ) as producer:
+        refused: Any
+        for refused in (bytes(3_000_000), "text"):
+            producer.begin_transaction()
+            producer.send(space.topic, b"incomplete")
+            with pytest.raises((AbortableTransactionError, TypeError)):
+                producer.send(space.topic, refused)
+            with pytest.raises(AbortableTransactionError, match="abort_transaction"):
+                producer.commit_transaction()
+            producer.abort_transaction()
+        with pytest.raises(AbortableTransactionError) as too_large:
+            producer.run_transaction(work)
+        assert too_large.value.code is ErrorCode.MESSAGE_TOO_LARGE
+        assert tries == ["delivery"]  # the next one would fail as well
+        producer.run_transaction(lambda transaction: producer.send(space.topic, b"whole"))
+    asyncio.run(space.check([b"whole"]))
+
+
+@pytest.mark.real
 def test_closing_in_a_transaction_aborts_it(space: Space) -> None:
     async def main() -> None:
         async with space.producer() as producer:

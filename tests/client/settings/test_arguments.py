@@ -228,11 +228,11 @@ def test_threads_hear_the_same() -> None:
             assert sender.append(cast(Any, ["t"]), b"v", None, ()) is None
             record = ProducerRecord("t", b"v", None, cast(Any, {"a": b"b"}))
             with pytest.raises(TypeError, match="headers must be a list"):
-                sender.send_here(record, None, cast(Any, None))
+                sender.send_here(record, {}, cast(Any, None))
             assert sender.append("t", b"v", None, _NOT_TEXT) is None
             record = ProducerRecord("t", b"v", None, _NOT_TEXT)
             with pytest.raises(SerializationFailed, match="a header's key cannot be sent"):
-                sender.send_here(record, None, cast(Any, None))
+                sender.send_here(record, {}, cast(Any, None))
         stamp: Any = 1.5
         with pytest.raises(TypeError, match="timestamp_ms must be an int"):
             checked(ProducerRecord("t", b"v", timestamp_ms=stamp), {})

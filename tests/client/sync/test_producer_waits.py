@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from moldau.client import NewTopic
-from moldau.client.producer.record import ProducerRecord, checked
+from moldau.client.producer.record import ProducerRecord
 from moldau.client.producer.sync.shared_producer import SharedProducer
 from moldau.client.sync import Admin, Producer
 from moldau.records import open_batch
@@ -105,8 +105,7 @@ def test_a_thread_says_how_much_room_its_record_needs() -> None:
 
             for size in (100, 20_000):
                 fill(sender)
-                record, on_delivery = checked(ProducerRecord("t", bytes(size)), {})
-                await sender.send_here(record, on_delivery, wait)
+                await sender.send_here(ProducerRecord("t", bytes(size)), {}, wait)
 
     with ClientWorld() as world:
         (log,) = world.cluster.add_topic("t", [1])

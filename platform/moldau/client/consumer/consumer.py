@@ -645,7 +645,8 @@ class Consumer(Generic[K, V]):
         """Store the group's offsets: after all returned records, or these offsets (each a number or
         an `OffsetAndMetadata`: the offset of the next record to read).
 
-        Returns when the offsets are stored. KafkaError names the partition.
+        Returns when the offsets are stored. KafkaError names the partition. It is also raised in a
+        transaction that commits this consumer's offsets (`Producer.transaction(consumer)`).
         """
         await self._require_group("commit").commit(offsets, timeout_s=timeout_s)
 

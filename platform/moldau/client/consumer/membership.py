@@ -348,6 +348,8 @@ class ConsumerGroup:
         """Commit in a task of its own. The topic ids are those of now: when the offsets are stored,
         other topics may have the names."""
         reader = self.reader
+        if reader.transactional is not None:
+            reader.transactional.check_may_commit()
         given = reader.consumed() if offsets is None else offsets_to_store(offsets)
         ids = reader.topic_ids(given) if offsets is None else reader.given_ids(given)
         return self._spawn(given, ids, timeout_s)

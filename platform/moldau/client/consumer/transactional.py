@@ -29,6 +29,8 @@ class TransactionalReading:
         self._group = group
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._lost = set[TopicPartition]()
+        self.is_open = False
+        """Whether a transaction is open whose offsets are those of this consumer."""
         if group.commits_by_itself and self.uncommitted():
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,
@@ -48,6 +50,17 @@ class TransactionalReading:
         self._lost |= self.uncommitted().keys() & partitions
         for where in partitions:
             self._committed.pop(where, None)
+
+    def check_may_commit(self) -> None:
+        """Raise KafkaError in a transaction: a commit of the consumer's own would count even if the
+        transaction is aborted, and the records would never be read again."""
+        if self.is_open:
+            raise KafkaError(
+                ErrorCode.INVALID_REQUEST,
+                "the transaction that this consumer reads for commits its offsets: leave the "
+                "consumer's own commit out",
+                group=self._group.metadata.group_id,
+            )
 
     def uncommitted(self) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return the offsets after all returned records, of partitions where that is news."""

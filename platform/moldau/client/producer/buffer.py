@@ -61,6 +61,8 @@ class Buffer:
         """Why a broker could not be reached lately: the cause for batches that were never sent."""
         self.on_failed: Callable[[Batch], None] = _ignore
         self.on_split: Callable[[Batch], None] = _ignore
+        self.kind_of: Callable[[KafkaError], KafkaError] = _unchanged
+        """Returns what a caller gets for the error of a batch."""
 
     def queue(self, where: TopicPartition) -> PartitionQueue:
         """Return the partition's queue; make it on the first call."""
@@ -97,6 +99,7 @@ class Buffer:
         is_under_way: bool = False,
     ) -> None:
         """Decide the outcome of a batch. A split batch fails when its last part ends."""
+        error = None if error is None else self.kind_of(error)
         batch.finish(base_offset, timestamp, error, is_under_way=is_under_way)
         if error is not None:
             self.on_failed(batch)
@@ -138,6 +141,10 @@ class Buffer:
             if error is not None:
                 found[queue.where] = error
         return found
+
+
+def _unchanged(error: KafkaError) -> KafkaError:
+    return error
 
 
 def _ignore(batch: Batch) -> None:

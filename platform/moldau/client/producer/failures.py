@@ -10,6 +10,7 @@ from collections import deque
 from typing import Final
 
 from moldau.client.producer.batch import Batch
+from moldau.client.producer.delivery import again
 from moldau.errors.codes import KafkaError
 
 BATCHES_MAX: Final = 1_000
@@ -50,4 +51,6 @@ class Failures:
         count, self._count = self._count, 0
         if cause is None:
             return None
-        return KafkaError(cause.code, cause.reason, **{**cause.context, "failed_records": count})
+        found = again(cause)
+        found.context = {**cause.context, "failed_records": count}
+        return found

@@ -53,7 +53,6 @@ from moldau.client.producer.pipeline import Pipeline, Prepared, Telling
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.record import (
     NO_RECORD,
-    OnDelivery,
     ProducerInterceptor,
     ProducerRecord,
     SendOptions,
@@ -62,7 +61,7 @@ from moldau.client.producer.record import (
 )
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic, OutgoingTopics
-from moldau.client.producer.transaction_block import Transaction, Work
+from moldau.client.producer.transaction_block import WORK_AGAIN, Transaction, Work
 from moldau.client.producer.transaction_errors import AbortableTransactionError
 from moldau.client.producer.transactions import Transactions, group_of, needed, sending, states_of
 from moldau.client.serdes.contract import SerializerFrom
@@ -301,9 +300,9 @@ class Producer(Generic[K, V]):
                             return delivery
         except NO_RECORD as error:
             name_of(topic, "topic")
-            raise no_record(error, topic, (0, key, value, headers)) from None
+            raise self._refused(no_record(error, topic, (0, key, value, headers))) from None
         return await self._send(
-            *checked(ProducerRecord(topic, value, key, headers, timestamp_ms, partition), options)
+            ProducerRecord(topic, value, key, headers, timestamp_ms, partition), options
         )
 
     async def send_and_wait(
@@ -327,15 +326,18 @@ class Producer(Generic[K, V]):
         )
         return await delivery
 
-    def _send(
-        self, record: ProducerRecord, on_delivery: OnDelivery | None
-    ) -> Coroutine[Any, Any, Delivery]:
+    def _refused(self, error: Exception) -> Exception:
+        """Return the error to raise for a record that was not taken."""
+        return error if self._transactions is None else self._transactions.refused(error)
+
+    def _send(self, record: ProducerRecord, options: SendOptions) -> Coroutine[Any, Any, Delivery]:
         """Send any record, by the long path."""
         if self._transactions is None:
-            return self._deliver(record, on_delivery)
-        return self._transactions.during(self._deliver(record, on_delivery))
+            return self._deliver(record, options)
+        return self._transactions.during(self._deliver(record, options))
 
-    async def _deliver(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Delivery:
+    async def _deliver(self, record: ProducerRecord, options: SendOptions) -> Delivery:
+        record, on_delivery = checked(record, options)
         self._cluster.check_loop()
         prepared = self._pipeline.prepare(record, on_delivery)
         if isinstance(prepared, Awaitable):
@@ -441,22 +443,27 @@ class Producer(Generic[K, V]):
         not sent (`left`); a TypeError has them in a note.
         """
         self._cluster.check_loop()
-        name_of(topic, "topic")
-        columns = Columns(values, **more)
-        if any(map(is_arrow, columns)):
-            columns = from_arrow(columns)
-        columns.check()
-        many = BulkSend(
-            len(columns.values), self._topics, self._accumulator, self._sender, self._clock
-        )
-        with sending(self._transactions), many.named_in_errors():
-            if self._partitioner is not None or self._pipeline.interceptors:
-                await self._send_each(topic, columns, many)
-            else:
-                if not self._pipeline.is_empty:
-                    columns = await _serialized(self._pipeline, topic, columns)
-                await many.send_columns(await self._topics.of(topic, columns.partitions), columns)
+        with sending(self._transactions):
+            name_of(topic, "topic")
+            columns = Columns(values, **more)
+            if any(map(is_arrow, columns)):
+                columns = from_arrow(columns)
+            columns.check()
+            many = self._bulk(len(columns.values))
+            with many.named_in_errors():
+                await self._send_columns(topic, columns, many)
         return Deliveries(many.parts)
+
+    def _bulk(self, count: int) -> BulkSend:
+        return BulkSend(count, self._topics, self._accumulator, self._sender, self._clock)
+
+    async def _send_columns(self, topic: str, columns: Columns, many: BulkSend) -> None:
+        if self._partitioner is not None or self._pipeline.interceptors:
+            await self._send_each(topic, columns, many)
+            return
+        if not self._pipeline.is_empty:
+            columns = await _serialized(self._pipeline, topic, columns)
+        await many.send_columns(await self._topics.of(topic, columns.partitions), columns)
 
     async def send_batch(self, partition: PartitionGiven, columns: object) -> Deliveries:
         """Send columns in buffers to one partition, with their timestamps and headers.
@@ -467,15 +474,18 @@ class Producer(Generic[K, V]):
         if the producer has interceptors, which need records.
         """
         self._cluster.check_loop()
-        where = partition_of(partition)
-        if self._pipeline.interceptors:
-            raise ValueError("interceptors look at records, and send_batch has none: use send_many")
-        runs = list(map(ColumnRun, buffers_in(columns, self._clock.wall_ms())))
-        count = sum(map(len, runs))
-        many = BulkSend(count, self._topics, self._accumulator, self._sender, self._clock)
-        with sending(self._transactions), many.named_in_errors():
-            topic = self._topics.find(*where) or await self._topics.learn(*where)
-            await many.send_runs(topic, self._topics.choose(topic, None, where.partition), runs)
+        with sending(self._transactions):
+            where = partition_of(partition)
+            if self._pipeline.interceptors:
+                raise ValueError(
+                    "interceptors look at records, and send_batch has none: use send_many"
+                )
+            runs = list(map(ColumnRun, buffers_in(columns, self._clock.wall_ms())))
+            many = self._bulk(sum(map(len, runs)))
+            with many.named_in_errors():
+                topic = self._topics.find(*where) or await self._topics.learn(*where)
+                queue = self._topics.choose(topic, None, where.partition)
+                await many.send_runs(topic, queue, runs)
         return Deliveries(many.parts)
 
     async def _send_each(self, topic: str, columns: Columns, many: BulkSend) -> None:
@@ -485,7 +495,7 @@ class Producer(Generic[K, V]):
             many.check_partitions(await self._topics.of(topic, columns.partitions), columns)
         for stamp, key, value, its_headers, partition in columns.as_lists().each():
             record = ProducerRecord(topic, value, key, its_headers, stamp, partition)
-            many.add(await self._send(record, None))
+            many.add(await self._send(record, {}))
 
     # Transactions
 
@@ -546,6 +556,7 @@ class Producer(Generic[K, V]):
             except AbortableTransactionError as error:
                 if not error.may_pass:
                     raise
+                LOG.warning(WORK_AGAIN, error)
             failures += 1
             await self._cluster.pause(failures)
 

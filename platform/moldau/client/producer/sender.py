@@ -19,6 +19,10 @@ from moldau.client.producer.metrics import BUFFER_WAIT, FLUSH, ProducerMetrics
 from moldau.client.producer.queue import PartitionQueue
 from moldau.client.producer.requests import names_in, produce_request, settle_response
 from moldau.client.producer.room import Room
+from moldau.client.producer.transaction_errors import (
+    FatalTransactionError,
+    RetriableTransactionError,
+)
 from moldau.client.producer.transaction_sender import TransactionSender
 from moldau.client.settings import producer as own_rows
 from moldau.config import Settings
@@ -461,8 +465,9 @@ class Sender:
                     await decided(batch)
         except TimeoutError:
             left = _records(waiting)
+            kind = KafkaError if self.transaction is None else RetriableTransactionError
             if left:  # the last one may have been decided at the timeout
-                raise KafkaError(
+                raise kind(
                     ErrorCode.REQUEST_TIMED_OUT,
                     "not all records that were sent before are delivered yet",
                     records=left,
@@ -520,6 +525,8 @@ class Sender:
             self._timer = None
         if error is None:
             error = KafkaError(ErrorCode.NETWORK_EXCEPTION, "the producer was closed")
+        if self.transaction is not None:
+            error = FatalTransactionError(error.code, error.reason, **error.context)
         left = _records(self._accumulator.unfinished())
         if left:
             LOG.warning("producer: closed before all was delivered: %d records, %s", left, error)

@@ -36,10 +36,11 @@ from moldau.client.base.coordinator import GroupMetadata
 from moldau.client.producer.refusal import CONCURRENT_S, UNANSWERED
 from moldau.client.producer.transaction_errors import (
     AbortableTransactionError,
+    FatalTransactionError,
     RetriableTransactionError,
     TransactionError,
-    abortable,
-    fatal,
+    is_fatal,
+    of_kind,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff, may_work_later
@@ -107,15 +108,6 @@ NEWEST_V1: Final[Mapping[type[Request], int]] = {
 """The newest versions for a transaction of version 1. Later ones of AddPartitionsToTxn are for
 brokers."""
 PRODUCE_NEWEST_V1: Final = 11
-_FATAL: Final = frozenset(
-    (
-        ErrorCode.PRODUCER_FENCED,
-        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
-        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
-        ErrorCode.UNSUPPORTED_VERSION,
-        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
-    )
-)
 _FATAL_TO_ASK: Final = frozenset((ErrorCode.INVALID_PRODUCER_EPOCH, ErrorCode.INVALID_TXN_STATE))
 """Fatal from a coordinator. From a partition's leader, an abort may still heal them."""
 _LOST_ID: Final = frozenset((ErrorCode.INVALID_PRODUCER_ID_MAPPING, ErrorCode.UNKNOWN_PRODUCER_ID))
@@ -337,9 +329,17 @@ class TransactionStates:
         return False
 
     def on_failed(self, error: KafkaError) -> None:
-        """Records have failed: the transaction can only be aborted."""
+        """Records have failed, or were never taken: the transaction can only be aborted."""
         if self.state in _OPEN and not self._parts.is_settled:
             self._fail(error)
+
+    def on_waited(self) -> None:
+        """A call has waited for `max.block.ms`. The coordinator gives no final answer for offsets
+        of a topic or partition that does not exist: then the transaction can only be aborted."""
+        trouble = self.trouble
+        is_missing = trouble is not None and trouble.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        if trouble is not None and is_missing and self._parts.offsets and self.state in _OPEN:
+            self._fail(trouble)
 
     def on_settled(self, *, is_unsure: bool = False) -> None:
         """Every record is decided: the transaction may end. `is_unsure`: some may still arrive."""
@@ -571,28 +571,25 @@ class TransactionStates:
             return
         if self.state in (TransactionState.IN_TRANSACTION, TransactionState.COMMITTING):
             self._has_lost_id = self._has_lost_id or error.code in _LOST_ID
-            self._fail(error, is_fatal=self._parts.has_ended or error.code in _FATAL_TO_ASK)
+            self._fail(error, is_final=self._parts.has_ended or error.code in _FATAL_TO_ASK)
         elif self.state is TransactionState.ABORTING and self._heals_by_new_epoch(ask, error):
             self._not_before = 0.0
         elif self.state in (TransactionState.INITIALIZING, TransactionState.ABORTING):
-            self._fail(error, is_fatal=True)
+            self._fail(error, is_final=True)
 
     def _heals_by_new_epoch(self, ask: TransactionRequest, error: KafkaError) -> bool:
         """Whether an abort that was refused can end by asking for a new id or epoch instead."""
         if not isinstance(ask.request, EndTxnRequest):
-            return not isinstance(ask.request, InitProducerIdRequest) and error.code not in _FATAL
+            return not (isinstance(ask.request, InitProducerIdRequest) or is_fatal(error.code))
         if error.code in _LOST_ID and not self._has_lost_id:
             self._has_lost_id = True
             return True
         return False
 
-    def _fail(self, error: KafkaError, *, is_fatal: bool = False) -> None:
-        if is_fatal or error.code in _FATAL:
-            self._become(TransactionState.FATAL)
-            self.error = fatal(error)
-        else:
-            self._become(TransactionState.ABORTABLE)
-            self.error = abortable(error)
+    def _fail(self, error: KafkaError, *, is_final: bool = False) -> None:
+        self.error = of_kind(error, is_final=is_final)
+        is_over = isinstance(self.error, FatalTransactionError)
+        self._become(TransactionState.FATAL if is_over else TransactionState.ABORTABLE)
         self._parts.offsets.clear()
         self._parts.wanted.clear()
 

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
+WORK_AGAIN: Final = "producer: a transaction was aborted, its work is done again: %s"
 _HURRY_S: Final = 5.0
 """How long a cancelled block waits for its abort."""
 
@@ -58,8 +59,17 @@ class Transaction:
             group = self._consumer._require_group("commit in a transaction")
             self._reading = self._consumer._reading.in_transactions(group)
         await self._transactions.begin()
+        if self._reading is not None:
+            self._reading.is_open = True
 
     async def __aexit__(self, kind: type[BaseException] | None, *_: object) -> None:
+        try:
+            await self._end(kind)
+        finally:
+            if self._reading is not None:
+                self._reading.is_open = False
+
+    async def _end(self, kind: type[BaseException] | None) -> None:
         if kind is not None or self._is_dropped:
             await self._drop(is_in_a_hurry=kind is not None and not issubclass(kind, Exception))
             return

@@ -51,21 +51,45 @@ _NEVER_PASSES: Final = OF_CONTENT | frozenset(
         ErrorCode.INVALID_TOPIC_EXCEPTION,
         ErrorCode.INVALID_GROUP_ID,
         ErrorCode.OFFSET_METADATA_TOO_LARGE,
+        ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    )
+)
+_FATAL: Final = frozenset(
+    (
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+        ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+        ErrorCode.UNSUPPORTED_VERSION,
+        ErrorCode.INVALID_TRANSACTION_TIMEOUT,
     )
 )
 _ABORT: Final = (
     "the transaction cannot be committed. Call abort_transaction, then do its work again in the "
     "next transaction"
 )
+_ABORT_FOR_GOOD: Final = (
+    "the transaction cannot be committed. Call abort_transaction. The same work would fail again "
+    "until the cause is removed"
+)
+_ENDED: Final = (
+    "the cluster has ended the transaction, as a rule because it took longer than "
+    "transaction.timeout.ms: nothing of it counts"
+)
+_ENDED_ABORT: Final = (
+    f"{_ENDED}. Call abort_transaction, then do its work again in the next transaction, in less "
+    "time or with a longer timeout"
+)
 _FENCED: Final = (
     "this producer is fenced: another one has started with its transactional.id, or a transaction "
     "took longer than transaction.timeout.ms and the cluster has aborted it. Close this producer. "
     "If no other one is meant to run, start a new one and do the work again"
 )
-_FATAL: Final = "the producer cannot go on: close it"
+_CLOSE: Final = "the producer cannot go on: close it"
 _REASONS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.PRODUCER_FENCED: _FENCED,
     ErrorCode.INVALID_PRODUCER_EPOCH: _FENCED,
+    ErrorCode.INVALID_TXN_STATE: f"{_ENDED}. Close this producer, start a new one and do the work "
+    "again, in less time or with a longer timeout",
     ErrorCode.INVALID_TRANSACTION_TIMEOUT: "transaction.timeout.ms is larger than the brokers' "
     "transaction.max.timeout.ms: make it smaller",
     ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED: "the user may not use this transactional.id: "
@@ -88,9 +112,30 @@ _OF_GROUP: Final = frozenset(
 )
 
 
+_ABORT_REASONS: Final[Mapping[ErrorCode, str]] = {
+    **dict.fromkeys(_NEVER_PASSES, _ABORT_FOR_GOOD),
+    **dict.fromkeys(_OF_GROUP, _GROUP_REASON),
+    ErrorCode.INVALID_PRODUCER_EPOCH: _ENDED_ABORT,
+    ErrorCode.INVALID_TXN_STATE: _ENDED_ABORT,
+}
+
+
+def is_fatal(code: ErrorCode) -> bool:
+    """Whether no abort heals the error, wherever it comes from."""
+    return code in _FATAL
+
+
+def of_kind(error: KafkaError, *, is_final: bool = False) -> TransactionError:
+    """Return an error of a record or request as the one that says what to do with its transaction.
+    `is_final`: an abort is not possible any more."""
+    if isinstance(error, TransactionError):
+        return error
+    return fatal(error) if is_final or is_fatal(error.code) else abortable(error)
+
+
 def abortable(error: KafkaError) -> AbortableTransactionError:
     """Return the error that says to abort the transaction because of this one."""
-    reason = _GROUP_REASON if error.code in _OF_GROUP else _ABORT
+    reason = _ABORT_REASONS.get(error.code, _ABORT)
     made = AbortableTransactionError(error.code, reason, why=error.reason, **error.context)
     made.__cause__ = error
     return made
@@ -98,7 +143,7 @@ def abortable(error: KafkaError) -> AbortableTransactionError:
 
 def fatal(error: KafkaError) -> FatalTransactionError:
     """Return the error that says to close the producer because of this one."""
-    reason = _REASONS.get(error.code, _FATAL)
+    reason = _REASONS.get(error.code, _CLOSE)
     context = {"why": error.reason, **error.context}
     made = FatalTransactionError(error.code, reason, **context)
     made.__cause__ = error

@@ -15,7 +15,7 @@ from moldau.client.base.coordinator import TRANSACTION, Coordinator
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.transaction import V2_END_TXN, TransactionReady, TransactionRequest
-from moldau.client.producer.transaction_errors import RetriableTransactionError
+from moldau.client.producer.transaction_errors import RetriableTransactionError, of_kind
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.cluster import Cluster
 from moldau.link.connection import Connection
@@ -58,6 +58,7 @@ class TransactionSender:
         self._on_failed = on_failed
         self._drain_soon = drain_soon
         self._buffer.on_failed = self._failed
+        self._buffer.kind_of = of_kind
         self._coordinator = Coordinator(
             cluster, self.states.transactional_id, LANE, key_type=TRANSACTION
         )
@@ -88,6 +89,12 @@ class TransactionSender:
         self._on_failed(batch)
         if batch.error is not None:
             self.states.on_failed(batch.error)
+        self._tell()
+        self._drain_soon()
+
+    def on_refused(self, error: KafkaError) -> None:
+        """A send was refused: its transaction lacks the record, so it is over."""
+        self.states.on_failed(error)
         self._tell()
         self._drain_soon()
 
@@ -135,6 +142,9 @@ class TransactionSender:
                     self._waiting.append(future)
                     await future
         except TimeoutError:
+            self.states.on_waited()
+            if self.states.error is not None:
+                raise self.states.failure() from None
             trouble = self.states.trouble
             facts = {} if trouble is None else {"last_error": str(trouble)}
             raise RetriableTransactionError(

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping
-from contextlib import AbstractContextManager, closing, contextmanager, nullcontext
+from contextlib import AbstractContextManager, closing, contextmanager, nullcontext, suppress
 from typing import Any, Final
 
 from moldau.client.base.arguments import OffsetAndMetadata
@@ -19,13 +19,13 @@ from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.delivery import Delivery
 from moldau.client.producer.sender import Sender
 from moldau.client.producer.transaction import TransactionState, TransactionStates
-from moldau.client.producer.transaction_errors import TransactionError
+from moldau.client.producer.transaction_errors import TransactionError, of_kind
 from moldau.client.settings import producer as rows
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.arguments import told
 from moldau.link.cluster import Cluster
-from moldau.link.lifetime import closed
+from moldau.link.lifetime import ClientClosed, WrongLoop, closed
 from moldau.link.metadata import TopicPartition
 from moldau.runtime.timeouts import timeout
 
@@ -80,18 +80,41 @@ class Transactions:
 
     @contextmanager
     def sending(self) -> Iterator[None]:
-        """Make a commit wait for the block, in whatever thread it runs. Raise TransactionError
-        outside a transaction."""
+        """Make a commit wait for the block, in whatever thread it runs, and impossible if the block
+        raises. Raise TransactionError outside a transaction."""
         with self._accumulator.lock:
             self._states.check_open(is_ending=self._is_ending)
             self._entered += 1
         try:
             yield
+        except Exception as error:
+            found = self.refused(error)
+            if found is error:
+                raise
+            raise found from error
         finally:
             with self._accumulator.lock:
                 self._entered -= 1
                 if not self._entered and self._all_left is not None:
                     self._loop.call_soon_threadsafe(self._tell_left)
+
+    def refused(self, error: Exception) -> Exception:
+        """Note that a send raises this error: the open transaction lacks its records, so that it
+        must not be committed (KAFKA-9279). Return the error to raise."""
+        if isinstance(error, TransactionError | ClientClosed | WrongLoop):
+            return error
+        is_known = isinstance(error, KafkaError)
+        kept = of_kind(error if isinstance(error, KafkaError) else _not_taken(error))
+        try:
+            is_home = asyncio.get_running_loop() is self._loop
+        except RuntimeError:
+            is_home = False
+        if is_home:
+            self._transaction.on_refused(kept)
+        else:
+            with suppress(RuntimeError):  # the loop has ended: no commit follows
+                self._loop.call_soon_threadsafe(self._transaction.on_refused, kept)
+        return kept if is_known else error
 
     async def during(self, send: Coroutine[Any, Any, Delivery]) -> Delivery:
         """Await a send, and make a commit wait for it."""
@@ -267,6 +290,17 @@ def needed(transactions: Transactions | None, call: str) -> Transactions:
     return transactions
 
 
+def _not_taken(error: Exception) -> KafkaError:
+    made = KafkaError(
+        ErrorCode.INVALID_RECORD,
+        "a send of this transaction was refused, so that its records are not in it",
+        error=str(error) or repr(error),
+    )
+    made.__cause__ = error
+    return made
+
+
 def sending(transactions: Transactions | None) -> AbstractContextManager[None]:
-    """Make a commit wait for the block. Raise TransactionError outside a transaction."""
+    """Make a commit wait for the block. Raise TransactionError outside a transaction. An error in
+    the block makes the transaction abortable."""
     return nullcontext() if transactions is None else transactions.sending()

@@ -23,14 +23,16 @@ from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, Generic, Self, TypeVar, Unpack
 
 from moldau.client.base.arguments import PartitionGiven, flag
+from moldau.client.base.user_code import LOG
 from moldau.client.producer.columns import RecordColumns
 from moldau.client.producer.delivery import Delivery as Place
 from moldau.client.producer.delivery import Sent
 from moldau.client.producer.options import ProducerOptions
-from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, SendOptions, checked
+from moldau.client.producer.record import ProducerInterceptor, ProducerRecord, SendOptions
 from moldau.client.producer.sync.delivery import Deliveries, Delivery
 from moldau.client.producer.sync.producer_calls import ProducerCalls
 from moldau.client.producer.sync.shared_producer import SharedProducer
+from moldau.client.producer.transaction_block import WORK_AGAIN
 from moldau.client.producer.transaction_block import Transaction as AsyncTransaction
 from moldau.client.producer.transaction_errors import AbortableTransactionError
 from moldau.client.serdes.contract import SerializerFrom
@@ -163,10 +165,8 @@ class Producer(ProducerCalls, Generic[K, V]):
         if placed is None:
             if self._thread is None:
                 raise self._refusal()
-            given = checked(
-                ProducerRecord(topic, value, key, headers, timestamp_ms, partition), options
-            )
-            placed = self._client.send_here(*given, self._call)
+            given = ProducerRecord(topic, value, key, headers, timestamp_ms, partition)
+            placed = self._client.send_here(given, options, self._call)
         delivery = Delivery()
         delivery.place = placed
         delivery.producer = self
@@ -247,6 +247,7 @@ class Producer(ProducerCalls, Generic[K, V]):
             except AbortableTransactionError as error:
                 if not error.may_pass:
                     raise
+                LOG.warning(WORK_AGAIN, error)
             failures += 1
             self._call(self._client._cluster.pause(failures))
 

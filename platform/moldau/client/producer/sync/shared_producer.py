@@ -28,7 +28,13 @@ from moldau.client.producer.metrics import ProducerMetrics
 from moldau.client.producer.pipeline import Prepared, Preparing, Telling
 from moldau.client.producer.producer import Producer
 from moldau.client.producer.queue import PartitionQueue
-from moldau.client.producer.record import NO_RECORD, OnDelivery, ProducerRecord
+from moldau.client.producer.record import (
+    NO_RECORD,
+    OnDelivery,
+    ProducerRecord,
+    SendOptions,
+    checked,
+)
 from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic
 from moldau.client.producer.transactions import sending
@@ -191,12 +197,10 @@ class SharedProducer(Producer):
                 return None  # `send_here` raises the error
             return placed
 
-    def send_here(
-        self, record: ProducerRecord, on_delivery: OnDelivery | None, wait: Wait
-    ) -> Delivery:
+    def send_here(self, record: ProducerRecord, options: SendOptions, wait: Wait) -> Delivery:
         """Send any record, as `_send` does, in the calling thread; `wait` waits for the loop."""
         with sending(self._transactions):
-            return self._send_here(record, on_delivery, wait)
+            return self._send_here(*checked(record, options), wait)
 
     def _send_here(
         self, record: ProducerRecord, on_delivery: OnDelivery | None, wait: Wait
