@@ -35,7 +35,6 @@ from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.base.coordinator import GroupMetadata
 from moldau.client.producer.refusal import CONCURRENT_S, UNANSWERED
 from moldau.client.producer.transaction_errors import (
-    AbortableTransactionError,
     FatalTransactionError,
     RetriableTransactionError,
     TransactionError,
@@ -278,14 +277,6 @@ class TransactionStates:
             TransactionState.IN_TRANSACTION,
             TransactionState.ABORTABLE,
             TransactionState.ABORTING,
-        )
-
-    def dropped(self) -> AbortableTransactionError:
-        """Return the error of records whose transaction was aborted before they were delivered."""
-        return AbortableTransactionError(
-            ErrorCode.TRANSACTION_ABORTABLE,
-            "the transaction was aborted before this was delivered",
-            transactional_id=self.transactional_id,
         )
 
     def _misused(self, call: str, reason: str) -> TransactionError:

@@ -141,6 +141,15 @@ def abortable(error: KafkaError) -> AbortableTransactionError:
     return made
 
 
+def dropped(transactional_id: str) -> AbortableTransactionError:
+    """Return the error of records whose transaction was aborted before they were delivered."""
+    return AbortableTransactionError(
+        ErrorCode.TRANSACTION_ABORTABLE,
+        "the transaction was aborted before this was delivered",
+        transactional_id=transactional_id,
+    )
+
+
 def fatal(error: KafkaError) -> FatalTransactionError:
     """Return the error that says to close the producer because of this one."""
     reason = _REASONS.get(error.code, _CLOSE)

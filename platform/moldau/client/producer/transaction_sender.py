@@ -15,7 +15,11 @@ from moldau.client.base.coordinator import TRANSACTION, Coordinator
 from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.batch import Batch
 from moldau.client.producer.transaction import V2_END_TXN, TransactionReady, TransactionRequest
-from moldau.client.producer.transaction_errors import RetriableTransactionError, of_kind
+from moldau.client.producer.transaction_errors import (
+    RetriableTransactionError,
+    dropped,
+    of_kind,
+)
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.cluster import Cluster
 from moldau.link.connection import Connection
@@ -75,9 +79,10 @@ class TransactionSender:
     def before_drain(self) -> None:
         """Fail the records of a transaction that cannot be committed any more."""
         if self.states.is_over and not self._buffer.is_idle:
-            is_dropped = self.states.error is None
-            error = self.states.dropped() if is_dropped else self.states.failure()
-            self._accumulator.fail_all(error)
+            if self.states.error is None:
+                self._accumulator.fail_all(dropped(self.states.transactional_id))
+            else:
+                self._accumulator.fail_all(self.states.failure())
 
     def after_drain(self) -> None:
         """Send the requests that the drain has shown to be needed."""

@@ -19,7 +19,7 @@ from moldau.client.producer.accumulator import Accumulator
 from moldau.client.producer.delivery import Delivery
 from moldau.client.producer.sender import Sender
 from moldau.client.producer.transaction import TransactionState, TransactionStates
-from moldau.client.producer.transaction_errors import TransactionError, of_kind
+from moldau.client.producer.transaction_errors import TransactionError, dropped, of_kind
 from moldau.client.settings import producer as rows
 from moldau.config import Settings
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -86,12 +86,8 @@ class Transactions:
             self._states.check_open(is_ending=self._is_ending)
             self._entered += 1
         try:
-            yield
-        except Exception as error:
-            found = self.refused(error)
-            if found is error:
-                raise
-            raise found from error
+            with _Refusal(self):
+                yield
         finally:
             with self._accumulator.lock:
                 self._entered -= 1
@@ -187,7 +183,7 @@ class Transactions:
         if sent.left:
             if self._states.error is not None:
                 raise self._states.failure()
-            raise self._states.dropped()
+            raise dropped(self._states.transactional_id)
 
     def _takes_offsets(self) -> bool:
         return self._states.state in (TransactionState.IN_TRANSACTION, TransactionState.COMMITTING)
@@ -252,6 +248,22 @@ class Transactions:
         except (KafkaError, TimeoutError) as error:
             why = str(error) or f"no answer in {timeout_s} s"
             LOG.warning("producer: the open transaction could not be ended: %s", why)
+
+
+class _Refusal:
+    """Notes an exception of the block as that of a send that was refused."""
+
+    def __init__(self, transactions: Transactions) -> None:
+        self._transactions = transactions
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        if isinstance(error, Exception):
+            found = self._transactions.refused(error)
+            if found is not error:
+                raise found from error
 
 
 def group_of(given: object) -> GroupMetadata:
