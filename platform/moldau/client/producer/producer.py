@@ -63,7 +63,14 @@ from moldau.client.producer.sender import Sender, Turn
 from moldau.client.producer.topics import OutgoingTopic, OutgoingTopics
 from moldau.client.producer.transaction_block import WORK_AGAIN, Transaction, Work
 from moldau.client.producer.transaction_errors import AbortableTransactionError
-from moldau.client.producer.transactions import Transactions, group_of, needed, sending, states_of
+from moldau.client.producer.transactions import (
+    Transactions,
+    group_of,
+    needed,
+    refused,
+    sending,
+    states_of,
+)
 from moldau.client.serdes.contract import SerializerFrom
 from moldau.client.settings import every_client as common_rows
 from moldau.client.settings import producer as own_rows
@@ -204,6 +211,13 @@ class Producer(Generic[K, V]):
         self._topics = OutgoingTopics(
             settings, runtime, self._cluster, self._accumulator, self._sender, self._metrics
         )
+        self._bulk = partial(
+            BulkSend,
+            topics=self._topics,
+            accumulator=self._accumulator,
+            sender=self._sender,
+            clock=self._clock,
+        )
         self._cluster.on_update = self._topics.on_metadata
         self._usual = self._topics.usual
         if self._accumulator.transaction is not None:
@@ -300,7 +314,8 @@ class Producer(Generic[K, V]):
                             return delivery
         except NO_RECORD as error:
             name_of(topic, "topic")
-            raise self._refused(no_record(error, topic, (0, key, value, headers))) from None
+            found = no_record(error, topic, (0, key, value, headers))
+            raise refused(self._transactions, found) from None
         return await self._send(
             ProducerRecord(topic, value, key, headers, timestamp_ms, partition), options
         )
@@ -325,10 +340,6 @@ class Producer(Generic[K, V]):
             timestamp_ms=timestamp_ms,
         )
         return await delivery
-
-    def _refused(self, error: Exception) -> Exception:
-        """Return the error to raise for a record that was not taken."""
-        return error if self._transactions is None else self._transactions.refused(error)
 
     def _send(self, record: ProducerRecord, options: SendOptions) -> Coroutine[Any, Any, Delivery]:
         """Send any record, by the long path."""
@@ -451,19 +462,13 @@ class Producer(Generic[K, V]):
             columns.check()
             many = self._bulk(len(columns.values))
             with many.named_in_errors():
-                await self._send_columns(topic, columns, many)
+                if self._partitioner is not None or self._pipeline.interceptors:
+                    await self._send_each(topic, columns, many)
+                    return Deliveries(many.parts)
+                if not self._pipeline.is_empty:
+                    columns = await _serialized(self._pipeline, topic, columns)
+                await many.send_columns(await self._topics.of(topic, columns.partitions), columns)
         return Deliveries(many.parts)
-
-    def _bulk(self, count: int) -> BulkSend:
-        return BulkSend(count, self._topics, self._accumulator, self._sender, self._clock)
-
-    async def _send_columns(self, topic: str, columns: Columns, many: BulkSend) -> None:
-        if self._partitioner is not None or self._pipeline.interceptors:
-            await self._send_each(topic, columns, many)
-            return
-        if not self._pipeline.is_empty:
-            columns = await _serialized(self._pipeline, topic, columns)
-        await many.send_columns(await self._topics.of(topic, columns.partitions), columns)
 
     async def send_batch(self, partition: PartitionGiven, columns: object) -> Deliveries:
         """Send columns in buffers to one partition, with their timestamps and headers.

@@ -316,3 +316,8 @@ def sending(transactions: Transactions | None) -> AbstractContextManager[None]:
     """Make a commit wait for the block. Raise TransactionError outside a transaction. An error in
     the block makes the transaction abortable."""
     return nullcontext() if transactions is None else transactions.sending()
+
+
+def refused(transactions: Transactions | None, error: Exception) -> Exception:
+    """Return the error to raise for a record that was not taken; an open transaction lacks it."""
+    return error if transactions is None else transactions.refused(error)
