@@ -8,7 +8,7 @@ from typing import Final
 
 from moldau.pipeline.data_directory import PartState
 from moldau.pipeline.publishing import Published
-from moldau.pipeline.status import GroupProgress, Snapshot
+from moldau.pipeline.status import GroupStatus, Snapshot
 from moldau.runtime import Runtime
 from moldau.runtime.http_server import HttpServer
 from tests.pipeline.files import pipeline
@@ -37,8 +37,8 @@ class Looks:
             "write-counts": {"state": "RUNNING", "tasks": [failed]},
         }
         groups = {
-            "words": GroupProgress("Stable", 12, committed),
-            "connect-write-counts": GroupProgress("Stable", 3_000, committed),
+            "words": GroupStatus("Stable", 12, committed),
+            "connect-write-counts": GroupStatus("Stable", 3_000, committed),
         }
         return Snapshot(2.0 * self.count, parts, connectors, groups)
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import httpx
 
-from moldau.connect.server import ConnectWorker, Place
+from moldau.connect.server import ConnectWorker, WorkerLocation
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
 from moldau.testing import EmbeddedBroker
@@ -27,8 +27,8 @@ async def worker(runtime: Runtime, broker: EmbeddedBroker, folder: Path) -> Asyn
         "task.isolation": "thread",
         "offset.flush.interval.ms": "1000",
     }
-    place = Place(("127.0.0.1", 0))
-    running = ConnectWorker(runtime, settings, place, Loggers(runtime.clock, lambda line: None))
+    location = WorkerLocation(("127.0.0.1", 0))
+    running = ConnectWorker(runtime, settings, location, Loggers(runtime.clock, lambda line: None))
     try:
         await running.start()
         url = f"http://{running.herder.worker_id}"

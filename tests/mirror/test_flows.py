@@ -6,7 +6,7 @@ import pytest
 
 from moldau.errors import ConfigError
 from moldau.mirror.clusters import client_settings
-from moldau.mirror.flows import CHECKPOINT, HEARTBEAT, SOURCE, Options, flow_of, flows_in
+from moldau.mirror.flows import CHECKPOINT, HEARTBEAT, SOURCE, FlowOptions, flow_of, flows_in
 
 FILE = """
 clusters = A, B
@@ -79,10 +79,10 @@ def test_a_file_without_clusters_or_pairs_is_refused(text: str, named: str) -> N
 
 def test_the_options_make_one_flow() -> None:
     clients = {"bootstrap.servers": "a:1"}, {"bootstrap.servers": "b:1"}
-    plain = flow_of(Options("A", "B", *clients, "orders"))
+    plain = flow_of(FlowOptions("A", "B", *clients, "orders"))
     whole = flow_of(
-        Options("A", "B", *clients, "orders", groups="g", is_identity=True, is_exactly_once=True,
-                more={"offset.lag.max": "0"})
+        FlowOptions("A", "B", *clients, "orders", groups="g", is_identity=True,
+                    is_exactly_once=True, more={"offset.lag.max": "0"})
     )  # fmt: skip
 
     assert list(plain.connectors) == [SOURCE, HEARTBEAT]

@@ -12,7 +12,7 @@ from moldau.pipeline.data_directory import PartState
 from moldau.pipeline.picture import pipeline_svg
 from moldau.pipeline.pipeline import App, AppPlan
 from moldau.pipeline.plan import Facts, plan
-from moldau.pipeline.status import GroupProgress, Snapshot, status_rows
+from moldau.pipeline.status import GroupStatus, Snapshot, status_rows
 from moldau.pipeline.text import pipeline_text, plan_text
 from tests.pipeline.files import WORDS, pipeline, problem_lines
 
@@ -53,9 +53,9 @@ def test_it_is_started_with_its_checkpoint_and_without_processes() -> None:
 
 def test_its_lag_is_that_of_its_group_on_spark() -> None:
     parts = {"app count-words": PartState("app", 7, "RUNNING")}
-    groups = {"words-spark": GroupProgress("Empty", 5, 95)}
+    groups = {"words-spark": GroupStatus("Empty", 5, 95)}
     now = Snapshot(2.0, parts=parts, groups=groups)
-    before = Snapshot(1.0, groups={"words-spark": GroupProgress("Empty", 90, 10)})
+    before = Snapshot(1.0, groups={"words-spark": GroupStatus("Empty", 90, 10)})
     (row,) = (each for each in status_rows(pipeline(ON_SPARK), now, before) if each.kind == "app")
 
     assert (row.state, row.lag, row.rate, row.missed) == ("RUNNING", 5, 85.0, None)

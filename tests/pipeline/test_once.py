@@ -10,7 +10,7 @@ import pytest
 from moldau.pipeline.data_directory import FINISHED, WAITING, PartState
 from moldau.pipeline.pipeline import Job, Pipeline
 from moldau.pipeline.settled import Offsets, Settled, left_over
-from moldau.pipeline.status import Row
+from moldau.pipeline.status import StatusRow
 from tests.pipeline.files import pipeline
 from tests.pipeline.running import Folder
 
@@ -44,7 +44,10 @@ def test_a_topic_that_an_app_makes_counts_as_well() -> None:
 
 
 def test_a_connector_that_does_not_run_is_waited_for() -> None:
-    rows = [Row("read-lines", "source", "FAILED"), Row("write-counts", "sink", "RUNNING")]
+    rows = [
+        StatusRow("read-lines", "source", "FAILED"),
+        StatusRow("write-counts", "sink", "RUNNING"),
+    ]
     assert left_over(pipeline(), offsets(DONE), rows, {}) == ["read-lines"]
 
 

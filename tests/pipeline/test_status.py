@@ -7,10 +7,10 @@ from typing import Any
 from moldau.pipeline.data_directory import PartState, last_error_in
 from moldau.pipeline.restarts import PAUSE_S_MAX, Restarts
 from moldau.pipeline.status import (
-    GroupProgress,
+    GroupStatus,
     LastErrors,
-    Row,
     Snapshot,
+    StatusRow,
     connector_rows,
     state_changes,
     status_rows,
@@ -37,8 +37,8 @@ def snapshot(at_s: float, committed: int, **more: Any) -> Snapshot:
             },
         },
         "groups": {
-            "words": GroupProgress("Stable", 12, committed),
-            "connect-write-counts": GroupProgress("Stable", 3, committed),
+            "words": GroupStatus("Stable", 12, committed),
+            "connect-write-counts": GroupStatus("Stable", 3, committed),
         },
     }
     return Snapshot(at_s, **{**found, **more})
@@ -48,11 +48,11 @@ def test_each_part_has_its_state_lag_rate_restarts_and_error() -> None:
     rows = status_rows(pipeline(), snapshot(12.0, 150), snapshot(10.0, 100))
 
     assert rows == [
-        Row("broker", "broker", "RUNNING"),
-        Row("worker", "worker", "RUNNING"),
-        Row("read-lines", "source", "RUNNING", rate=7.0),
-        Row("count-words", "app", "RUNNING", 12, 25.0, 2, "app count-words has ended", 0),
-        Row("write-counts", "sink", "DEGRADED", 3, 25.0, 3, "disk full -> make room"),
+        StatusRow("broker", "broker", "RUNNING"),
+        StatusRow("worker", "worker", "RUNNING"),
+        StatusRow("read-lines", "source", "RUNNING", rate=7.0),
+        StatusRow("count-words", "app", "RUNNING", 12, 25.0, 2, "app count-words has ended", 0),
+        StatusRow("write-counts", "sink", "DEGRADED", 3, 25.0, 3, "disk full -> make room"),
     ]
     assert rows[3].cells() == (
         *("count-words", "app", "RUNNING", "12", "0", "25", "2", "app count-words has ended"),
@@ -88,7 +88,7 @@ def test_an_app_on_another_machine_is_seen_by_its_group() -> None:
 def test_a_connector_that_fails_and_runs_again_is_told_once_each() -> None:
     reported: dict[str, str] = {}
 
-    def rows(state: str) -> list[Row]:
+    def rows(state: str) -> list[StatusRow]:
         task = {"state": state, "error": "disk full"}
         return connector_rows(
             pipeline(), {"write-counts": {"state": "RUNNING", "tasks": [task]}, "other": {}}
@@ -103,7 +103,10 @@ def test_a_connector_that_fails_and_runs_again_is_told_once_each() -> None:
 
 def test_an_error_stays_until_the_connector_has_run_for_a_while() -> None:
     errors = LastErrors()
-    failed, well = Row("a", "sink", "FAILED", error="disk full"), Row("a", "sink", "RUNNING")
+    failed, well = (
+        StatusRow("a", "sink", "FAILED", error="disk full"),
+        StatusRow("a", "sink", "RUNNING"),
+    )
 
     assert errors.on_rows([failed], 0)
     assert not errors.on_rows([well], 59)

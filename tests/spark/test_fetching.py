@@ -10,7 +10,7 @@ from moldau.client.sync import Admin, Producer, Topic, TopicPartition
 from moldau.errors.codes import KafkaError
 from moldau.ids import format_uuid
 from moldau.spark import fetching
-from moldau.spark.ranges import Range
+from moldau.spark.ranges import OffsetRange
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark.topics import make_topic, numbers, send
 
@@ -39,7 +39,7 @@ class Reads:
     def __call__(
         self, start: int, end: int, topic_id: str = "", *, strict: bool = False, wait_ms: int = 9000
     ) -> list[int]:
-        wanted = Range(self.where, start, end, topic_id)
+        wanted = OffsetRange(self.where, start, end, topic_id)
         found = fetching.fetch(self.settings, wanted, fails_on_loss=strict, timeout_ms=wait_ms)
         return [
             int(bytes(value or b"")) for part, count in found for value in list(part.values)[:count]
@@ -136,7 +136,7 @@ def test_time_that_spark_takes_is_not_taken_for_silence(
     read: Reads, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(fetching, "RealClock", StillClock)
-    wanted = Range(read.where, 0, 20, read.topic_id())
+    wanted = OffsetRange(read.where, 0, 20, read.topic_id())
     found = fetching.fetch(read.settings, wanted, fails_on_loss=True, timeout_ms=500)
     assert next(found).length == 10
     monkeypatch.setattr(StillClock, "now", 200.0)

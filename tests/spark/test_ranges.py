@@ -11,7 +11,7 @@ from moldau.client import TopicPartition
 from moldau.spark.ranges import (
     TOPIC_RECREATED,
     BatchIds,
-    Range,
+    OffsetRange,
     available_count,
     from_checkpoint,
     ids_from_checkpoint,
@@ -73,14 +73,14 @@ def test_a_partition_that_is_gone_stays_where_it_was() -> None:
 def test_what_was_deleted_is_a_loss_and_the_rest_is_read() -> None:
     ranges, lost = ranges_and_losses({P0: 0, P1: 0}, {P0: 10, P1: 10}, {P0: 4, P1: 0})
 
-    assert ranges == [Range(P0, 4, 10), Range(P1, 0, 10)]
+    assert ranges == [OffsetRange(P0, 4, 10), OffsetRange(P1, 0, 10)]
     assert [(each.where, each.reason) for each in lost] == [(P0, "offsets 0 to 4 were deleted")]
 
 
 def test_a_topic_made_again_is_a_loss_and_is_read_from_its_beginning() -> None:
     ranges, lost = ranges_and_losses({P0: 50}, {P0: 3}, {P0: 0})
 
-    assert ranges == [Range(P0, 0, 3)]
+    assert ranges == [OffsetRange(P0, 0, 3)]
     assert "made again" in lost[0].reason
 
 
@@ -89,7 +89,7 @@ def test_a_topic_made_again_with_as_many_records_is_a_loss() -> None:
 
     ranges, lost = ranges_and_losses({P0: 10}, {P0: 25}, {P0: 2}, ids)
 
-    assert ranges == [Range(P0, 2, 25, "new")]
+    assert ranges == [OffsetRange(P0, 2, 25, "new")]
     assert [each.reason for each in lost] == [TOPIC_RECREATED]
 
 
@@ -104,7 +104,7 @@ def test_nothing_of_a_batch_is_read_from_a_later_topic_of_the_name() -> None:
 
 def test_a_checkpoint_without_ids_goes_on() -> None:
     assert ranges_and_losses({P0: 1}, {P0: 3}, {P0: 0}, BatchIds({}, {"t": "1"}, {"t": "1"})) == (
-        [Range(P0, 1, 3, "1")],
+        [OffsetRange(P0, 1, 3, "1")],
         [],
     )
 
@@ -150,7 +150,7 @@ def test_a_partition_that_is_gone_is_a_loss() -> None:
 
 @given(st.integers(1, 1000), st.integers(1, 1000), st.integers(1, 20))
 def test_pieces_cover_their_range_once(first: int, second: int, count: int) -> None:
-    whole = [Range(P0, 0, first), Range(P1, 10, 10 + second)]
+    whole = [OffsetRange(P0, 0, first), OffsetRange(P1, 10, 10 + second)]
 
     pieces = split_ranges(whole, count)
 
@@ -162,4 +162,4 @@ def test_pieces_cover_their_range_once(first: int, second: int, count: int) -> N
 
 
 def test_pieces_have_a_greatest_length() -> None:
-    assert [each.length for each in split_ranges([Range(P0, 0, 25)], None, 10)] == [8, 8, 9]
+    assert [each.length for each in split_ranges([OffsetRange(P0, 0, 25)], None, 10)] == [8, 8, 9]

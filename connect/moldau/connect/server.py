@@ -59,7 +59,7 @@ STANDALONE_ID: Final = "standalone"
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class WorkerLocation:
     """The listen address and the state directory. No `listen`: no REST API. No `state`: topics."""
 
     listen: tuple[str, int] | None = None
@@ -80,16 +80,20 @@ class ConnectWorker:
     """A worker: call `start`, then `aclose`."""
 
     def __init__(
-        self, runtime: Runtime, settings: Mapping[str, str], place: Place, loggers: Loggers
+        self,
+        runtime: Runtime,
+        settings: Mapping[str, str],
+        location: WorkerLocation,
+        loggers: Loggers,
     ) -> None:
-        self.is_distributed = place.state is None
+        self.is_distributed = location.state is None
         self.settings = complete(settings, is_distributed=self.is_distributed)
         check_converters(self.settings)
         log = loggers.get("moldau.connect.worker")
         for problem in unknown_settings(settings):
             log.warn(problem.text)
         self._runtime = runtime
-        self._place = place
+        self._location = location
         self._loggers = loggers
         self.protection = rest_protection(self.settings, runtime.clock)
         self._admin_protection = rest_protection(self.settings, runtime.clock, "admin.listeners")
@@ -104,12 +108,12 @@ class ConnectWorker:
     async def start(self) -> None:
         """Start the worker. On return it accepts requests. Raise MoldauError if it cannot start."""
         await self._find_cluster()
-        if self._place.listen is not None:
+        if self._location.listen is not None:
             self._rest = HttpServer(self._runtime, *_REST)
-            self.address = self._rest.bind(*self._place.listen)
+            self.address = self._rest.bind(*self._location.listen)
             self._warn_of_open(self.address)
-        if self._place.state is not None:
-            self.settings["group.id"] = self._standalone_id(self._place.state)
+        if self._location.state is not None:
+            self.settings["group.id"] = self._standalone_id(self._location.state)
         worker_id = self._advertised()
         stores = self._stores()
         membership = self._membership(worker_id, stores[0])
@@ -196,8 +200,8 @@ class ConnectWorker:
         return f"{STANDALONE_ID}-{files.read_text(path).strip()}"
 
     def _stores(self) -> tuple[ConfigStore, StatusStore, OffsetStore]:
-        if self._place.state is not None:
-            return self._standalone_stores(self._place.state.rstrip("/"))
+        if self._location.state is not None:
+            return self._standalone_stores(self._location.state.rstrip("/"))
         topics = internal_topics(self.settings)
         return (
             ConfigStore(self._topic(topics.config)),

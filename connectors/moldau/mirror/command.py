@@ -10,7 +10,7 @@ from moldau.cli.log_format import add_log_format
 from moldau.mirror.summaries import SUMMARIES
 
 if TYPE_CHECKING:
-    from moldau.mirror.flows import Flow, Options
+    from moldau.mirror.flows import Flow, FlowOptions
 
 _ALL: Final = ".*"
 _ONLY_OPTIONS: Final = (
@@ -90,15 +90,15 @@ def _flows_in_file(path: str, context: Context) -> list[Flow]:
     return reading.flows
 
 
-def _options(arguments: Namespace, context: Context) -> Options:
+def _options(arguments: Namespace, context: Context) -> FlowOptions:
     from moldau.cli.commands.cluster_connection import assignments
-    from moldau.mirror.flows import Options, is_known
+    from moldau.mirror.flows import FlowOptions, is_known
 
     more = assignments(arguments.set)
     for name in more:
         if not is_known(name):
             raise UsageError(f"--set {name}: no mirror connector reads this setting")
-    return Options(
+    return FlowOptions(
         arguments.from_alias,
         arguments.to_alias,
         _client(arguments.source, arguments.from_config, context),

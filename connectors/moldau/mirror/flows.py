@@ -92,7 +92,7 @@ class Flow:
 
 
 @dataclass(frozen=True, slots=True)
-class Options:
+class FlowOptions:
     """The options of the command that make a flow."""
 
     source: str
@@ -108,7 +108,7 @@ class Options:
     """Settings of the connectors by their own names."""
 
 
-def flow_of(options: Options) -> Flow:
+def flow_of(options: FlowOptions) -> Flow:
     """Return the flow of the command's options."""
     shared = {
         **dict.fromkeys(_REPLICAS, "-1"),
@@ -193,14 +193,14 @@ def _is_read(model: type[MirrorConfig], name: str) -> bool:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class FlowsReading:
     """The flows of a file, and what in it has no effect."""
 
     flows: list[Flow]
     warnings: list[str]
 
 
-def flows_in(text: str, path: str) -> Reading:
+def flows_in(text: str, path: str) -> FlowsReading:
     """Return the flows of an `mm2.properties`. Raise ConfigError if it names no cluster, or a
     cluster without an address."""
     props = {each.key: each.value for each in parse_properties(text, path)}
@@ -229,7 +229,7 @@ def flows_in(text: str, path: str) -> Reading:
             f"no pair of clusters is copied: add {clusters[0]}->{clusters[1]}.enabled = true",
             file=path,
         )
-    return Reading(flows, [f"{path}: {each}" for each in _unread(props, shared, clusters)])
+    return FlowsReading(flows, [f"{path}: {each}" for each in _unread(props, shared, clusters)])
 
 
 def _beneath(props: Mapping[str, str], prefix: str) -> dict[str, str]:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.client import EARLIEST, LATEST, Admin, Consumer, TopicPartition
 from moldau.connect.herder.refusals import Refusal
 from moldau.connect.installed.plugins import resolved
-from moldau.connect.server import ID_FILE, ConnectWorker, Place
+from moldau.connect.server import ID_FILE, ConnectWorker, WorkerLocation
 from moldau.connect.storage.standalone import TOPIC_FILE, TOPIC_SETTING
 from moldau.errors import ConfigError
 from moldau.mirror.clusters import client_settings
@@ -58,7 +58,7 @@ class MirrorRun:
         worker = {**flow.worker, TOPIC_SETTING: flow.offsets_topic}
         self.flow = replace(flow, worker=worker)
         self._runtime = runtime
-        self._worker = ConnectWorker(runtime, worker, Place(None, state), loggers)
+        self._worker = ConnectWorker(runtime, worker, WorkerLocation(None, state), loggers)
         self._opened = AsyncExitStack()
         self._progress = CopyProgress(has_fixed_ends=is_once)
 

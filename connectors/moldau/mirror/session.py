@@ -43,7 +43,7 @@ def run_flows(flows: list[Flow], arguments: Namespace, context: Context) -> int:
 
     async def main(runtime: Runtime) -> bool:
         loggers = make_loggers(runtime, arguments, context)
-        session = Session(runtime, context, loggers, is_once=arguments.once)
+        session = FlowSession(runtime, context, loggers, is_once=arguments.once)
         signal = await until_signal(session.run(chosen, places))
         return signal is None
 
@@ -78,7 +78,7 @@ def _write(context: Context, line: str) -> None:
         context.out.flush()
 
 
-class Session:
+class FlowSession:
     """The running flows and their lines of progress."""
 
     def __init__(

@@ -14,7 +14,7 @@ from moldau.pipeline.data_directory import RunState
 from moldau.pipeline.pipeline import Pipeline
 from moldau.pipeline.plan import Facts, Plan, TopicFacts
 from moldau.pipeline.settled import Offsets
-from moldau.pipeline.status import GroupProgress
+from moldau.pipeline.status import GroupStatus
 from moldau.pipeline.worker import ConnectApi
 from moldau.runtime.node_processes import pause_s
 from moldau.runtime.real import RealRuntime
@@ -118,7 +118,7 @@ class Cluster:
         if changed:
             self._admin.alter_configs(Resource(ResourceType.TOPIC, step.name), set_to=changed)
 
-    def progress(self, groups: Iterable[str]) -> dict[str, GroupProgress]:
+    def progress(self, groups: Iterable[str]) -> dict[str, GroupStatus]:
         """Return the progress of those groups that exist."""
         wanted = sorted(set(groups))
         if not wanted:
@@ -135,7 +135,7 @@ class Cluster:
                 for part in each.partitions
             ]
             lag = sum(lags) if lags else None
-            found[name] = GroupProgress(str(each.group.state), lag, committed)
+            found[name] = GroupStatus(str(each.group.state), lag, committed)
         return found
 
     def offsets(self, pipeline: Pipeline) -> Offsets:

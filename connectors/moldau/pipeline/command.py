@@ -15,7 +15,7 @@ from moldau.pipeline.summaries import SUMMARIES
 
 if TYPE_CHECKING:
     from moldau.pipeline.data_directory import DataDirectory
-    from moldau.pipeline.reading import Reading
+    from moldau.pipeline.reading import PipelineReading
 
 FILE: Final = "pipeline.yaml"
 _PORT: Final = whole(1, 65_535)
@@ -129,7 +129,7 @@ def _add_target(parser: ArgumentParser) -> None:
 # Actions that only read the file and the cluster.
 
 
-def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Reading, str]:
+def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[PipelineReading, str]:
     """Read the file. Return the reading and the directory of the file."""
     from dataclasses import replace
 
@@ -163,7 +163,7 @@ def _read(arguments: Namespace, *, checks_connectors: bool = True) -> tuple[Read
     return reading, directory
 
 
-def _read_valid(arguments: Namespace, context: Context) -> tuple[Reading, str]:
+def _read_valid(arguments: Namespace, context: Context) -> tuple[PipelineReading, str]:
     """Read the file, as `_read`, and print its problems. Raise UsageError if one is an error."""
     reading, directory = _read(arguments)
     for each in reading.problems:
@@ -173,7 +173,9 @@ def _read_valid(arguments: Namespace, context: Context) -> tuple[Reading, str]:
     return reading, directory
 
 
-def _data_directory(arguments: Namespace, reading: Reading, directory: str) -> DataDirectory:
+def _data_directory(
+    arguments: Namespace, reading: PipelineReading, directory: str
+) -> DataDirectory:
     from moldau.pipeline.data_directory import DataDirectory
     from moldau.runtime.places import absolute_path
     from moldau.runtime.real_files import RealFiles
@@ -325,14 +327,14 @@ def _draw(arguments: Namespace, context: Context) -> int:
 
 
 def _run(arguments: Namespace, context: Context) -> int:
-    from moldau.pipeline.publishing import Serving, place_of
+    from moldau.pipeline.publishing import Serving, status_address
     from moldau.pipeline.running import PipelineRun, Target
     from moldau.pipeline.settled import Settled
     from moldau.runtime.signals import interrupted_by_sigterm
 
     if arguments.idle is not None and not arguments.once:
         raise UsageError("--idle is for --once: add --once")
-    place = place_of(arguments.status, arguments.http_config)
+    address = status_address(arguments.status, arguments.http_config)
     client = _client_settings(arguments, context)
     bootstrap = client.get("bootstrap.servers")
     if arguments.connect is not None and bootstrap is None:
@@ -358,8 +360,8 @@ def _run(arguments: Namespace, context: Context) -> int:
     run = PipelineRun(reading.pipeline, data, directory, target, report)
     shown = Serving(reading.pipeline, data, client, arguments.connect)
     try:
-        if place is not None:
-            report(f"status     {shown.start(place)}")
+        if address is not None:
+            report(f"status     {shown.start(address)}")
         with interrupted_by_sigterm():
             try:
                 run.start()

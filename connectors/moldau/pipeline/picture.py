@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from html import escape
 
 from moldau.pipeline.pipeline import App, Connector, Pipeline
-from moldau.pipeline.status import HEALTHY, Row
+from moldau.pipeline.status import HEALTHY, StatusRow
 from moldau.pipeline.text import operators
 
 _WIDTH, _GAP_X, _GAP_Y, _MARGIN = 220, 56, 22, 24
@@ -51,7 +51,7 @@ class _Box:
 
 
 def pipeline_svg(
-    pipeline: Pipeline, rows: Sequence[Row] = (), records: Mapping[str, int] | None = None
+    pipeline: Pipeline, rows: Sequence[StatusRow] = (), records: Mapping[str, int] | None = None
 ) -> str:
     """Return the pipeline as an SVG document.
 
@@ -88,7 +88,7 @@ def _boxes(pipeline: Pipeline) -> dict[str, _Box]:
 
 
 def _with_numbers(
-    boxes: dict[str, _Box], rows: Sequence[Row], records: Mapping[str, int]
+    boxes: dict[str, _Box], rows: Sequence[StatusRow], records: Mapping[str, int]
 ) -> dict[str, _Box]:
     found = dict(boxes)
     for row in rows:

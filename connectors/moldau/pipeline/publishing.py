@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from moldau.cli.command import UsageError
 from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
-from moldau.pipeline.status import Row, Snapshot, status_rows
+from moldau.pipeline.status import Snapshot, StatusRow, status_rows
 from moldau.pipeline.status_reader import StatusReader
 
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ _PORT_MAX: Final = 65_535
 _JSON: Final = (b"content-type", b"application/json")
 
 
-class Place(NamedTuple):
+class StatusAddress(NamedTuple):
     """Where the status is served; `config` is a file that protects it."""
 
     host: str
@@ -38,7 +38,7 @@ class Place(NamedTuple):
     config: str | None = None
 
 
-def published(pipeline: Pipeline, rows: Sequence[Row]) -> dict[str, Any]:
+def published(pipeline: Pipeline, rows: Sequence[StatusRow]) -> dict[str, Any]:
     """Return the status of a pipeline as plain data."""
     known: list[Connector | App | Job] = [*pipeline.connectors, *pipeline.apps, *pipeline.jobs]
     parts = {each.name: each for each in known}
@@ -98,7 +98,7 @@ class Published:
         await send({"type": "http.response.start", "status": status, "headers": headers})
         await send({"type": "http.response.body", "body": body})
 
-    async def _rows(self) -> list[Row]:
+    async def _rows(self) -> list[StatusRow]:
         """Return the present state of the parts. Rates are those between the last two looks."""
         async with self._looking:
             now = self._now
@@ -123,7 +123,7 @@ class Serving:
         self._reader = StatusReader(pipeline, data, client, connect)
         self._left = ExitStack()
 
-    def start(self, place: Place) -> str:
+    def start(self, address: StatusAddress) -> str:
         """Return the address of the server, which answers. Raise CannotListen, or ConfigError for a
         file that cannot protect it."""
         from moldau.runtime.http_server import HttpServer
@@ -134,14 +134,14 @@ class Serving:
 
         async def start(runtime: Runtime) -> str:
             by = HttpProtection()
-            if place.config is not None:
-                by = load_protection(place.config, runtime.clock)
+            if address.config is not None:
+                by = load_protection(address.config, runtime.clock)
             server = HttpServer(runtime, "the status", "choose another --status")
-            host, port = server.bind(place.host, place.port)
+            host, port = server.bind(address.host, address.port)
             self._left.callback(threaded.run, lambda _: server.aclose())
             application = by.guard(Published(self._pipeline, self._reader, runtime))
             await server.start(application, by.context)
-            is_open = open_to_all(by, place.host)
+            is_open = open_to_all(by, address.host)
             note = " (open to other machines: --http-config protects it)" if is_open else ""
             return f"{by.scheme}://{f'[{host}]' if ':' in host else host}:{port}{note}"
 
@@ -152,8 +152,8 @@ class Serving:
         self._left.close()
 
 
-def place_of(text: str | None, config: str | None) -> Place | None:
-    """Return the place of HOST:PORT; None without one. Raise UsageError."""
+def status_address(text: str | None, config: str | None) -> StatusAddress | None:
+    """Return the address of HOST:PORT; None without one. Raise UsageError."""
     if text is None:
         if config is not None:
             raise UsageError("--http-config is for --status: add --status HOST:PORT")
@@ -161,4 +161,4 @@ def place_of(text: str | None, config: str | None) -> Place | None:
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > _PORT_MAX:
         raise UsageError(f"--status takes HOST:PORT, not {text!r}")
-    return Place(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), config)
+    return StatusAddress(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), config)

@@ -54,7 +54,7 @@ class Inputs:
 
 
 @dataclass(frozen=True, slots=True)
-class Reading:
+class PipelineReading:
     """A pipeline and its problems, in the order of files and lines."""
 
     pipeline: Pipeline
@@ -67,7 +67,7 @@ class Reading:
         return not any(each.is_error for each in self.problems)
 
 
-def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
+def read_pipeline(text: str, file: str, inputs: Inputs) -> PipelineReading:
     """Read a pipeline file. Every mistake becomes a problem of the result.
 
     Raises ConfigError only if a file is not a YAML mapping, or is too large."""
@@ -113,7 +113,7 @@ def read_pipeline(text: str, file: str, inputs: Inputs) -> Reading:
         worker = pipeline.worker if inputs.has_own_worker else {}
         problems += check_edges(pipeline, root, worker, inputs.read_schema)
     problems += check_queries(pipeline, root, inputs.check_sql)
-    return Reading(pipeline, tuple(sorted(dict.fromkeys(problems))), files)
+    return PipelineReading(pipeline, tuple(sorted(dict.fromkeys(problems))), files)
 
 
 def _load_connector_files(root: Node, inputs: Inputs, variables: Variables) -> list[Problem]:

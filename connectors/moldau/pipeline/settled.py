@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from moldau.pipeline.data_directory import FINISHED, WAITING, PartState
 from moldau.pipeline.pipeline import Pipeline
-from moldau.pipeline.status import HEALTHY, Row
+from moldau.pipeline.status import HEALTHY, StatusRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,7 +39,7 @@ class Settled:
 
 
 def left_over(
-    pipeline: Pipeline, offsets: Offsets, rows: Sequence[Row], parts: Mapping[str, PartState]
+    pipeline: Pipeline, offsets: Offsets, rows: Sequence[StatusRow], parts: Mapping[str, PartState]
 ) -> list[str]:
     """Return the names of the parts that have records left, or do not run."""
     found = [each.part for each in rows if each.state not in HEALTHY]

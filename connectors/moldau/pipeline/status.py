@@ -17,7 +17,7 @@ _UNHEALTHY: Final = frozenset({"FAILED", "DEGRADED"})
 
 
 @dataclass(frozen=True, slots=True)
-class GroupProgress:
+class GroupStatus:
     """The progress of a group.
 
     `lag` is the number of records left to read. `committed` is the sum of its committed offsets."""
@@ -34,7 +34,7 @@ class Snapshot:
     at_s: float
     parts: Mapping[str, PartState] = field(default_factory=dict)
     connectors: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
-    groups: Mapping[str, GroupProgress] = field(default_factory=dict)
+    groups: Mapping[str, GroupStatus] = field(default_factory=dict)
     problems: Mapping[str, str] = field(default_factory=dict)
     """Why the `cluster` or the `worker` did not answer, by these names."""
     last_errors: Mapping[str, str] = field(default_factory=dict)
@@ -44,7 +44,7 @@ class Snapshot:
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class StatusRow:
     """The row of one part in the table."""
 
     part: str
@@ -73,7 +73,7 @@ class Row:
         return asdict(self)
 
 
-def status_rows(pipeline: Pipeline, now: Snapshot, before: Snapshot) -> list[Row]:
+def status_rows(pipeline: Pipeline, now: Snapshot, before: Snapshot) -> list[StatusRow]:
     """Return a row for each part: broker, worker, sources, apps, jobs, sinks.
 
     Rates are those between the two snapshots."""
@@ -83,9 +83,11 @@ def status_rows(pipeline: Pipeline, now: Snapshot, before: Snapshot) -> list[Row
         why = now.problems.get(problem)
         if part is not None:
             state = "UNREACHABLE" if why and part.state == "RUNNING" else part.state
-            rows.append(Row(name, kind, state, restarts=part.restarts, error=why or part.error))
+            rows.append(
+                StatusRow(name, kind, state, restarts=part.restarts, error=why or part.error)
+            )
         elif why is not None:
-            rows.append(Row(problem, kind, "UNREACHABLE", error=why))
+            rows.append(StatusRow(problem, kind, "UNREACHABLE", error=why))
     rows += [_connector(each, now, before) for each in pipeline.sources]
     rows += [_app(each, now, before) for each in pipeline.apps]
     rows += [_job(each, now, before) for each in pipeline.jobs]
@@ -93,12 +95,12 @@ def status_rows(pipeline: Pipeline, now: Snapshot, before: Snapshot) -> list[Row
     return rows
 
 
-def _connector(connector: Connector, now: Snapshot, before: Snapshot) -> Row:
+def _connector(connector: Connector, now: Snapshot, before: Snapshot) -> StatusRow:
     kind = "source" if connector.is_source else "sink"
     found = now.connectors.get(connector.name)
     if found is None:
         state = "UNKNOWN" if "worker" in now.problems else "MISSING"
-        return Row(connector.name, kind, state)
+        return StatusRow(connector.name, kind, state)
     tasks: Sequence[Mapping[str, Any]] = found.get("tasks", ())
     states = [found["state"], *(task["state"] for task in tasks)]
     error = next((each["error"] for each in (found, *tasks) if each.get("error")), None)
@@ -107,7 +109,7 @@ def _connector(connector: Connector, now: Snapshot, before: Snapshot) -> Row:
     rate = sum(rates) if rates else None
     if rate is None and not connector.is_source:
         rate = _rate(connector.group, now, before)
-    return Row(
+    return StatusRow(
         connector.name,
         kind,
         _overall_state(states),
@@ -127,13 +129,15 @@ def _missed(name: str, tasks: Sequence[Mapping[str, Any]], now: Snapshot) -> int
     return max(sum(counts), now.missed.get(name, 0))
 
 
-def connector_rows(pipeline: Pipeline, overview: Mapping[str, Mapping[str, Any]]) -> list[Row]:
+def connector_rows(
+    pipeline: Pipeline, overview: Mapping[str, Mapping[str, Any]]
+) -> list[StatusRow]:
     """Return the rows of connectors alone, from the answer of a Connect worker."""
     seen = Snapshot(0.0, connectors=overview)
     return [_connector(each, seen, seen) for each in pipeline.connectors]
 
 
-def state_changes(rows: Sequence[Row], reported: dict[str, str]) -> list[str]:
+def state_changes(rows: Sequence[StatusRow], reported: dict[str, str]) -> list[str]:
     """Return a line for each part that has failed, and for each that runs again.
 
     `reported` keeps the last reported state of each part from one call to the next."""
@@ -157,7 +161,7 @@ class LastErrors:
         self.texts: dict[str, str] = {}
         self._seen_s: dict[str, float] = {}
 
-    def on_rows(self, rows: Sequence[Row], now_s: float) -> bool:
+    def on_rows(self, rows: Sequence[StatusRow], now_s: float) -> bool:
         """Take in the present rows of connectors. Return whether `texts` has changed."""
         before = dict(self.texts)
         for row in rows:
@@ -180,7 +184,7 @@ def _overall_state(states: Sequence[str]) -> str:
     return wrong[0] if len(wrong) == len(tasks) else "DEGRADED"
 
 
-def _app(app: App, now: Snapshot, before: Snapshot) -> Row:
+def _app(app: App, now: Snapshot, before: Snapshot) -> StatusRow:
     part = now.parts.get(f"app {app.name}")
     progress = now.groups.get(app.group)
     state = "MISSING"
@@ -190,7 +194,7 @@ def _app(app: App, now: Snapshot, before: Snapshot) -> Row:
         state = "STOPPED" if progress.state.upper() in ("EMPTY", "DEAD") else "RUNNING"
     elif "cluster" in now.problems:
         state = "UNKNOWN"
-    return Row(
+    return StatusRow(
         app.name,
         "app",
         state,
@@ -202,11 +206,11 @@ def _app(app: App, now: Snapshot, before: Snapshot) -> Row:
     )
 
 
-def _job(job: Job, now: Snapshot, before: Snapshot) -> Row:
+def _job(job: Job, now: Snapshot, before: Snapshot) -> StatusRow:
     """Return the row of a job: its process is known where `run` runs, its lag by its group."""
     part = now.parts.get(f"job {job.name}")
     progress = None if job.group is None else now.groups.get(job.group)
-    return Row(
+    return StatusRow(
         job.name,
         "job",
         "MISSING" if part is None else part.state,

@@ -27,7 +27,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, format_uuid
 from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
-from moldau.spark.ranges import TOPIC_RECREATED, Range
+from moldau.spark.ranges import TOPIC_RECREATED, OffsetRange
 
 _CONSUMERS: Final[dict[frozenset[tuple[str, str]], Consumer]] = {}
 _BATCH_RECORDS: Final = 50_000
@@ -51,7 +51,7 @@ _STALE_METADATA_ERRORS: Final = (
 _FORCED_SETTINGS: Final = {"auto.offset.reset": "none", "enable.auto.commit": "false"}
 
 
-class Part(NamedTuple):
+class PolledRecords(NamedTuple):
     """The records of one poll. Only the first `length` of them belong to the range."""
 
     columns: PartitionColumns
@@ -59,8 +59,8 @@ class Part(NamedTuple):
 
 
 def fetch(
-    settings: Mapping[str, str], wanted: Range, *, fails_on_loss: bool, timeout_ms: int
-) -> Iterator[Part]:
+    settings: Mapping[str, str], wanted: OffsetRange, *, fails_on_loss: bool, timeout_ms: int
+) -> Iterator[PolledRecords]:
     """Yield the records of a range in the order of offsets, as columns in buffers.
 
     `fails_on_loss` is the option `failOnDataLoss`. `timeout_ms` limits a time without progress."""
@@ -75,7 +75,12 @@ class _RangeReader:
     """Reads one range. `position` is the offset of the next record."""
 
     def __init__(
-        self, settings: Mapping[str, str], wanted: Range, *, fails_on_loss: bool, timeout_ms: int
+        self,
+        settings: Mapping[str, str],
+        wanted: OffsetRange,
+        *,
+        fails_on_loss: bool,
+        timeout_ms: int,
     ) -> None:
         self._settings = settings
         self._wanted = wanted
@@ -89,14 +94,14 @@ class _RangeReader:
         self.position = wanted.start
         self._consumer = _positioned_consumer(settings, wanted, wanted.start)
 
-    def records(self) -> Iterator[Part]:
+    def records(self) -> Iterator[PolledRecords]:
         """Yield the records that the log has in the range, one part for each poll."""
         wanted = self._wanted
         while self.position < wanted.end:
             for part in self._poll():
                 count = bisect_left(part.offsets, wanted.end)
                 if count:
-                    yield Part(part, count)
+                    yield PolledRecords(part, count)
                     # Spark worked on the part during the `yield`: that is no time without progress.
                     self._progress_at_s = self._clock.monotonic()
 
@@ -209,7 +214,9 @@ class _RangeReader:
         return KafkaError(code, f"{reason}: {advice}", **where._asdict(), start=start, end=end)
 
 
-def _positioned_consumer(settings: Mapping[str, str], wanted: Range, position: int) -> Consumer:
+def _positioned_consumer(
+    settings: Mapping[str, str], wanted: OffsetRange, position: int
+) -> Consumer:
     """Return this worker's consumer, assigned to the range's partition, at `position`.
 
     A consumer that is at the position already keeps the records that it fetched in advance."""
@@ -227,7 +234,7 @@ def _positioned_consumer(settings: Mapping[str, str], wanted: Range, position: i
     return consumer
 
 
-def _may_have_topic(consumer: Consumer, wanted: Range) -> bool:
+def _may_have_topic(consumer: Consumer, wanted: OffsetRange) -> bool:
     """Return False if the consumer knows the topic by another id than that of the range.
 
     Return True if either id is unknown."""

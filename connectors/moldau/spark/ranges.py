@@ -33,7 +33,7 @@ TOPIC_RECREATED: Final = "the topic was deleted and made again"
 PARTITION_DELETED: Final = "the partition no longer exists"
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """A range of offsets of one partition. The end is excluded."""
 
     where: TopicPartition
@@ -178,13 +178,13 @@ def available_count(start: Offsets, latest: Offsets) -> int:
 
 def ranges_and_losses(
     start: Offsets, end: Offsets, earliest: Offsets, ids: BatchIds | None = None
-) -> tuple[list[Range], list[Loss]]:
+) -> tuple[list[OffsetRange], list[Loss]]:
     """Return the ranges that can be read, and the losses before or in them.
 
     A partition whose topic was made again during the batch is read from its beginning. Nothing is
     read of a topic that replaced the batch's topic later, or of a log that lost its end."""
     ids = ids or BatchIds()
-    ranges: list[Range] = []
+    ranges: list[OffsetRange] = []
     lost: list[Loss] = []
     for where in sorted(end):
         begin, stop = start[where], end[where]
@@ -207,13 +207,13 @@ def ranges_and_losses(
             lost.append(Loss(where, f"offsets {begin} to {min(first, stop)} were deleted"))
         begin = max(begin, first)
         if begin < stop:
-            ranges.append(Range(where, begin, stop, ids.topic_id(where.topic)))
+            ranges.append(OffsetRange(where, begin, stop, ids.topic_id(where.topic)))
     return ranges, lost
 
 
 def split_ranges(
-    ranges: Iterable[Range], min_partitions: int | None, max_records: int | None = None
-) -> list[Range]:
+    ranges: Iterable[OffsetRange], min_partitions: int | None, max_records: int | None = None
+) -> list[OffsetRange]:
     """Split ranges into the ranges of tasks.
 
     No result is longer than `max_records`. If there are fewer than `min_partitions` ranges, split
@@ -231,7 +231,7 @@ def split_ranges(
     ]
 
 
-def _cut(whole: Range, count: int) -> Iterable[Range]:
+def _cut(whole: OffsetRange, count: int) -> Iterable[OffsetRange]:
     count = max(1, min(count, whole.length))
     cuts = [whole.start + whole.length * index // count for index in range(count + 1)]
     for begin, end in pairwise(cuts):

@@ -42,7 +42,7 @@ from moldau.spark.ranges import (
     BatchIds,
     Checkpoint,
     Loss,
-    Range,
+    OffsetRange,
     available_count,
     from_checkpoint,
     ids_from_checkpoint,
@@ -63,7 +63,7 @@ COMMIT_PAUSE_S: Final = 30.0
 class RangePartition(InputPartition):  # type: ignore[misc]
     """The input of one Spark task: a range of one partition, or None for no rows."""
 
-    def __init__(self, wanted: Range | None) -> None:
+    def __init__(self, wanted: OffsetRange | None) -> None:
         super().__init__(wanted)
 
 
@@ -84,7 +84,7 @@ def _read_range(options: ReadOptions, schema: Any, partition: Any) -> Iterator[A
     )
     for part, count in fetch(
         options.settings,
-        Range(*wanted),
+        OffsetRange(*wanted),
         fails_on_loss=options.fail_on_data_loss,
         timeout_ms=options.poll_timeout_ms,
     ):
@@ -112,7 +112,7 @@ class BatchReader(DataSourceReader):  # type: ignore[misc]
         )
         return [RangePartition(each) for each in pieces] or [RangePartition(None)]
 
-    def _ranges(self) -> list[Range]:
+    def _ranges(self) -> list[OffsetRange]:
         found = self.lookups.partitions()
         # Ids before offsets: see `_look_up_latest`.
         ids = BatchIds(end=self.lookups.topic_ids(found))
@@ -176,7 +176,7 @@ class FilteringReader(BatchReader):
             since = int(value.timestamp() * 1000)
             self.since_ms = since if self.since_ms is None else max(since, self.since_ms)
 
-    def _ranges(self) -> list[Range]:
+    def _ranges(self) -> list[OffsetRange]:
         ranges = [
             each
             for each in (_apply_filters(each, self.filters) for each in super()._ranges())
@@ -195,7 +195,7 @@ class FilteringReader(BatchReader):
 _PUSHED_FILTERS: Final = (EqualTo, In, GreaterThan, GreaterThanOrEqual, LessThan, LessThanOrEqual)
 
 
-def _apply_filters(wanted: Range, filters: list[Any]) -> Range | None:
+def _apply_filters(wanted: OffsetRange, filters: list[Any]) -> OffsetRange | None:
     """Return the part of a range that the filters select, or None if that is empty."""
     where, start, end, _ = wanted
     for each in filters:

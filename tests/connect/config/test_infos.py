@@ -7,7 +7,7 @@ from typing import Literal
 
 from pydantic import SecretStr
 
-from moldau.connect.config.infos import ConfigInfos, Placement, definitions, infos_of
+from moldau.connect.config.infos import ConfigInfos, SettingsPlacement, definitions, infos_of
 from moldau.connect.config.model import ConfigModel, Problem, key
 
 
@@ -88,7 +88,7 @@ def test_a_value_of_the_wrong_type_is_not_shown() -> None:
 
 
 def test_a_part_has_its_prefix_and_its_group() -> None:
-    place = Placement("transforms.a.", "Transforms: a", 4)
+    place = SettingsPlacement("transforms.a.", "Transforms: a", 4)
 
     _, mode, _, batch, table = infos_of(Writes.read({}), place)
 

@@ -9,8 +9,8 @@ from moldau.connect.herder.plan import (
     Assignment,
     ConnectorRun,
     Fence,
-    Kind,
-    Step,
+    RunStep,
+    RunStepKind,
     fence_due,
 )
 from moldau.connect.storage.configs import ConfigImage
@@ -42,9 +42,9 @@ def test_the_only_worker_runs_everything() -> None:
     steps = plan.steps(wanted(image()), {})
 
     assert [(step.kind, step.what) for step in steps] == [
-        (Kind.START_CONNECTOR, "a"),
-        (Kind.START_TASK, A0),
-        (Kind.START_TASK, A1),
+        (RunStepKind.START_CONNECTOR, "a"),
+        (RunStepKind.START_TASK, A0),
+        (RunStepKind.START_TASK, A1),
     ]
 
 
@@ -57,7 +57,7 @@ def test_what_runs_as_it_should_is_left_alone() -> None:
 def test_a_pause_restarts_nothing() -> None:
     steps = plan.steps(wanted(image("PAUSED")), wanted(image()))
 
-    assert {step.kind for step in steps} == {Kind.CHANGE_CONNECTOR, Kind.CHANGE_TASK}
+    assert {step.kind for step in steps} == {RunStepKind.CHANGE_CONNECTOR, RunStepKind.CHANGE_TASK}
     assert len(steps) == 3
 
 
@@ -74,8 +74,8 @@ def test_a_changed_task_config_restarts_that_task_alone_and_stops_come_first() -
     steps = plan.steps(wanted(new), wanted(image()))
 
     assert [(step.kind, step.what) for step in steps] == [
-        (Kind.STOP_TASK, A1),
-        (Kind.START_TASK, A1),
+        (RunStepKind.STOP_TASK, A1),
+        (RunStepKind.START_TASK, A1),
     ]
 
 
@@ -89,8 +89,8 @@ def test_a_changed_connector_config_reaches_tasks_with_their_next_commit() -> No
     new.apply(b"task-a-0", b'{"properties":{"n":"0"}}')
     new.apply(b"commit-a", b'{"tasks":1}')
     steps = plan.steps(wanted(new), before)
-    assert [step.what for step in steps if step.kind is Kind.STOP_TASK] == [A0, A1]
-    assert [step.what for step in steps if step.kind is Kind.START_TASK] == [A0]
+    assert [step.what for step in steps if step.kind is RunStepKind.STOP_TASK] == [A0, A1]
+    assert [step.what for step in steps if step.kind is RunStepKind.START_TASK] == [A0]
 
 
 def test_what_is_assigned_elsewhere_does_not_run_here() -> None:
@@ -106,9 +106,9 @@ def test_what_is_deleted_stops() -> None:
     steps = plan.steps(wanted(gone), wanted(image()))
 
     assert steps == [
-        Step(Kind.STOP_TASK, A0),
-        Step(Kind.STOP_TASK, A1),
-        Step(Kind.STOP_CONNECTOR, "a"),
+        RunStep(RunStepKind.STOP_TASK, A0),
+        RunStep(RunStepKind.STOP_TASK, A1),
+        RunStep(RunStepKind.STOP_CONNECTOR, "a"),
     ]
 
 
@@ -135,7 +135,9 @@ def test_one_changed_task_restarts_all_if_the_start_fences_the_others() -> None:
     of.apply(b"commit-a", b'{"tasks":2}')
     after = plan.wanted(of, plan.assigned_alone(of), lambda config: True)
 
-    assert [step.what for step in plan.steps(after, before) if step.kind is Kind.STOP_TASK] == [
+    assert [
+        step.what for step in plan.steps(after, before) if step.kind is RunStepKind.STOP_TASK
+    ] == [
         A0,
         A1,
     ]

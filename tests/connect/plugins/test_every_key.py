@@ -13,7 +13,7 @@ import pytest
 from moldau.client.settings.rows import ADMIN_SETTINGS, CONSUMER_SETTINGS, PRODUCER_SETTINGS
 from moldau.connect.config.connectors import SinkConfig, SourceConfig
 from moldau.connect.config.infos import ConfigInfos
-from moldau.connect.config.kinds import Kind
+from moldau.connect.config.kinds import ConfigType
 from moldau.connect.config.model import ConfigKey, ConfigModel
 from moldau.connect.herder.operations import validated
 from moldau.connect.installed.plugins import catalogue
@@ -21,7 +21,7 @@ from moldau.connect.plugins import PluginKind
 from moldau.errors import ConfigError
 from tests.suites import seeds
 
-NUMBERS = (Kind.INT, Kind.LONG, Kind.SHORT, Kind.DOUBLE)
+NUMBERS = (ConfigType.INT, ConfigType.LONG, ConfigType.SHORT, ConfigType.DOUBLE)
 WRONG = ("", " ", "x y", "-1", "-9" * 15, "9" * 30, "1e999", "nan", "true,false", ",,", "[(", "\0",
          "${", "${a:b}", "\ud7ff", "a" * 10_000)  # fmt: skip
 BASES = {
@@ -121,7 +121,7 @@ def test_wrong_values_of_any_key_are_answered(part: int) -> None:
 
 def test_what_is_no_number_and_no_truth_is_an_error_of_its_key() -> None:
     for place in places():
-        if place.setting.kind in (*NUMBERS, Kind.BOOLEAN):
+        if place.setting.kind in (*NUMBERS, ConfigType.BOOLEAN):
             found = errors_of(checked({**place.base, place.name: "x y"}), place.name)
             assert found, str(place)
             assert place.name in " ".join(found) or "x y" in " ".join(found), str(place)
@@ -129,7 +129,7 @@ def test_what_is_no_number_and_no_truth_is_an_error_of_its_key() -> None:
 
 def test_values_out_of_range_are_errors_of_their_key() -> None:
     for place in places():
-        if place.setting.kind in NUMBERS and place.setting.kind is not Kind.DOUBLE:
+        if place.setting.kind in NUMBERS and place.setting.kind is not ConfigType.DOUBLE:
             for wrong in ("9" * 30, "-" + "9" * 30, "1.5"):
                 assert errors_of(checked({**place.base, place.name: wrong}), place.name), str(place)
 

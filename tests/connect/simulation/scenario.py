@@ -23,7 +23,7 @@ import httpx
 from moldau.client import Admin, Consumer, KafkaError, NewTopic, TopicPartition
 from moldau.client.sync import Consumer as SyncConsumer
 from moldau.client.sync import Producer as SyncProducer
-from moldau.connect.server import ConnectWorker, Place
+from moldau.connect.server import ConnectWorker, WorkerLocation
 from moldau.connect.storage.log import Entry
 from moldau.connect.storage.shell import TopicLog, TopicSpec
 from moldau.errors.codes import ErrorCode
@@ -287,9 +287,9 @@ class Run:
         node = self.nodes[runtime.node]
         loggers = Loggers(runtime.clock, lambda line: self.log.append(
             f"{self.world.now:9.3f} {node.name} {line.rstrip()}"))  # fmt: skip
-        place = Place((node.name, REST))
+        location = WorkerLocation((node.name, REST))
         while True:
-            worker = Worker(runtime, self.settings, place, loggers)
+            worker = Worker(runtime, self.settings, location, loggers)
             worker.run = self
             self.workers[node.name] = worker
             try:

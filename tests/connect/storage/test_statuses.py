@@ -9,7 +9,7 @@ import pytest
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.storage.log import MemoryLog
 from moldau.connect.storage.offsets import OffsetImage
-from moldau.connect.storage.statuses import State, Status, StatusImage, is_stale
+from moldau.connect.storage.statuses import ConnectorState, Status, StatusImage, is_stale
 from moldau.connect.storage.stores import StatusStore
 
 RUNNING = b'{"state":"RUNNING","trace":null,"worker_id":"127.0.0.1:8083","generation":3}'
@@ -21,7 +21,7 @@ def test_statuses_of_connectors_and_tasks_are_told_apart() -> None:
     image.apply(b"status-connector-a-1", RUNNING)
     image.apply(b"status-task-a-1-0", RUNNING)
 
-    assert image.connectors == {"a-1": Status(State.RUNNING, "127.0.0.1:8083", 3)}
+    assert image.connectors == {"a-1": Status(ConnectorState.RUNNING, "127.0.0.1:8083", 3)}
     assert list(image.tasks) == [TaskId("a-1", 0)]
     assert list(image.tasks_of("a-1")) == [TaskId("a-1", 0)]
     assert image.tasks_of("a") == {}
@@ -41,7 +41,7 @@ def test_a_tombstone_and_a_destroyed_state_forget() -> None:
 
 def test_what_was_dumped_is_read_again() -> None:
     image = StatusImage()
-    status = Status(State.FAILED, "w:1", 7, "why -> how", "1.0")
+    status = Status(ConnectorState.FAILED, "w:1", 7, "why -> how", "1.0")
 
     image.apply(b"status-connector-a", status.dump())
 
@@ -59,20 +59,25 @@ def test_topics_come_and_go() -> None:
 
 
 def test_another_workers_later_status_is_not_replaced() -> None:
-    known = Status(State.RUNNING, "new:1", 5)
+    known = Status(ConnectorState.RUNNING, "new:1", 5)
 
-    assert is_stale(Status(State.UNASSIGNED, "old:1", 4), known)
-    assert not is_stale(Status(State.UNASSIGNED, "new:1", 4), known)
-    assert not is_stale(Status(State.RUNNING, "old:1", 6), known)
-    assert not is_stale(Status(State.RUNNING, "old:1", 6), None)
+    assert is_stale(Status(ConnectorState.UNASSIGNED, "old:1", 4), known)
+    assert not is_stale(Status(ConnectorState.UNASSIGNED, "new:1", 4), known)
+    assert not is_stale(Status(ConnectorState.RUNNING, "old:1", 6), known)
+    assert not is_stale(Status(ConnectorState.RUNNING, "old:1", 6), None)
 
 
 def _apply(statuses: StatusStore, key: bytes, value: bytes | None) -> None:
     statuses.apply(key, value)
 
 
-@pytest.mark.parametrize("first", [State.RUNNING, State.PAUSED, State.STOPPED, State.FAILED])
-def test_what_begins_to_run_in_a_group_that_begins_again_has_a_status(first: State) -> None:
+@pytest.mark.parametrize(
+    "first",
+    [ConnectorState.RUNNING, ConnectorState.PAUSED, ConnectorState.STOPPED, ConnectorState.FAILED],
+)
+def test_what_begins_to_run_in_a_group_that_begins_again_has_a_status(
+    first: ConnectorState,
+) -> None:
     """The group was gone, so its generations begin again at 1; the statuses have stayed."""
     task = TaskId("a", 0)
     log = MemoryLog()
@@ -81,13 +86,15 @@ def test_what_begins_to_run_in_a_group_that_begins_again_has_a_status(first: Sta
     async def run() -> None:
         await log.start(lambda key, value: _apply(statuses, key, value))
         statuses.image.apply(b"status-task-a-0", RUNNING)
-        await statuses.put({task: Status(State.RESTARTING, "new:1", 1)})
+        await statuses.put({task: Status(ConnectorState.RESTARTING, "new:1", 1)})
         assert statuses.image.tasks[task].generation == 3, "of a run that is no more"
         await statuses.put({task: Status(first, "new:1", 1)})
         assert statuses.image.tasks[task] == Status(first, "new:1", 1)
         statuses.image.apply(b"status-task-a-0", RUNNING)
-        await statuses.put({task: Status(State.FAILED, "new:1", 1)})
-        assert statuses.image.tasks[task].state is State.RUNNING, "another worker runs it now"
+        await statuses.put({task: Status(ConnectorState.FAILED, "new:1", 1)})
+        assert statuses.image.tasks[task].state is ConnectorState.RUNNING, (
+            "another worker runs it now"
+        )
 
     asyncio.run(run())
 
@@ -125,15 +132,15 @@ def test_a_status_that_an_earlier_owner_replaced_is_returned_to_be_written_again
 
     async def run() -> None:
         await statuses.log.start(lambda key, value: replaced.append(statuses.apply(key, value)))
-        await statuses.put({task: Status(State.RUNNING, "new:1", 4)})
+        await statuses.put({task: Status(ConnectorState.RUNNING, "new:1", 4)})
         await statuses.log.append(
-            [(b"status-task-a-0", Status(State.UNASSIGNED, "old:1", 5).dump())]
+            [(b"status-task-a-0", Status(ConnectorState.UNASSIGNED, "old:1", 5).dump())]
         )
-        await statuses.put({task: Status(State.UNASSIGNED, "new:1", 6)})
+        await statuses.put({task: Status(ConnectorState.UNASSIGNED, "new:1", 6)})
         await statuses.log.append(
-            [(b"status-task-a-0", Status(State.UNASSIGNED, "old:1", 7).dump())]
+            [(b"status-task-a-0", Status(ConnectorState.UNASSIGNED, "old:1", 7).dump())]
         )
 
     asyncio.run(run())
 
-    assert replaced == [None, (task, Status(State.RUNNING, "new:1", 4)), None, None]
+    assert replaced == [None, (task, Status(ConnectorState.RUNNING, "new:1", 4)), None, None]

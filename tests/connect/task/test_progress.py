@@ -3,18 +3,18 @@
 from __future__ import annotations
 
 from moldau.client import OffsetAndMetadata, TopicPartition
-from moldau.connect.task.progress import Progress
+from moldau.connect.task.progress import SinkProgress
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 0)
 
 
-def read(progress: Progress, where: TopicPartition, first: int, end: int) -> None:
+def read(progress: SinkProgress, where: TopicPartition, first: int, end: int) -> None:
     assert progress.on_begin(where, first) is None
     progress.on_reached(where, end)
 
 
 def test_only_what_was_put_may_be_committed() -> None:
-    progress = Progress()
+    progress = SinkProgress()
     read(progress, A, 3, 8)
     assert progress.done([A, B]) == {}
 
@@ -25,7 +25,7 @@ def test_only_what_was_put_may_be_committed() -> None:
 
 
 def test_a_part_that_is_put_alone_counts_alone() -> None:
-    progress = Progress()
+    progress = SinkProgress()
     read(progress, A, 0, 8)
     read(progress, B, 0, 8)
 
@@ -35,7 +35,7 @@ def test_a_part_that_is_put_alone_counts_alone() -> None:
 
 
 def test_reading_begins_again_at_the_commit_or_where_it_began() -> None:
-    progress = Progress()
+    progress = SinkProgress()
     read(progress, A, 3, 8)
     assert progress.start(A) == 3
     assert progress.start(B) == 0
@@ -46,7 +46,7 @@ def test_reading_begins_again_at_the_commit_or_where_it_began() -> None:
 
 
 def test_a_seek_moves_everything() -> None:
-    progress = Progress()
+    progress = SinkProgress()
     read(progress, A, 3, 8)
 
     progress.on_seek(A, 20)
@@ -59,7 +59,7 @@ def test_a_seek_moves_everything() -> None:
 
 
 def test_an_offset_is_committed_once_and_again_with_another_note() -> None:
-    progress = Progress()
+    progress = SinkProgress()
     offsets = {A: OffsetAndMetadata(8)}
     assert progress.changed(offsets) == offsets
 
@@ -74,7 +74,7 @@ def test_an_offset_is_committed_once_and_again_with_another_note() -> None:
 
 
 def test_what_was_read_and_is_not_committed_is_counted() -> None:
-    progress = Progress()
+    progress = SinkProgress()
     read(progress, A, 3, 8)
     assert progress.uncommitted([A, B]) == 5
 
@@ -85,7 +85,7 @@ def test_what_was_read_and_is_not_committed_is_counted() -> None:
 
 
 def test_nothing_is_left_of_a_partition_that_has_gone() -> None:
-    progress = Progress()
+    progress = SinkProgress()
     read(progress, A, 3, 8)
     progress.on_put()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from moldau.connect.rest.exposition import documented
 from moldau.connect.worker.kafka_settings import IGNORED, REFUSED
-from moldau.connect.worker.kafka_settings_table import EVERY_WORKER, OF_A_GROUP, OF_REST, Row
+from moldau.connect.worker.kafka_settings_table import EVERY_WORKER, OF_A_GROUP, OF_REST, SettingRow
 
 DOCS = Path(__file__).parents[3] / "docs"
 SETTINGS = DOCS / "connect-settings.md"
@@ -73,7 +73,7 @@ def settings() -> str:
     return "".join(parts)
 
 
-def _table(title: str, rows: Iterable[Row]) -> str:
+def _table(title: str, rows: Iterable[SettingRow]) -> str:
     lines = [f"\n## {title}\n\n| name | default | |\n|-|-|-|\n"]
     for row in rows:
         name = f"*`{row.name}`*" if row.is_ours else f"`{row.name}`"

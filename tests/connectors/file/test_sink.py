@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from moldau.connect.api import ConnectError, DataError, RetriableError, Schema
 from moldau.connect.data import FLOAT32, FLOAT64, INT64, OPTIONAL_STRING
 from moldau.connectors.file.formats import java_text
-from moldau.connectors.file.naming import DRAFTS, Range, range_of
+from moldau.connectors.file.naming import DRAFTS, RolledOffsets, range_of
 from moldau.connectors.file.sink import (
     FileStreamSinkConnector,
     FileStreamSinkTask,
@@ -114,8 +114,8 @@ def test_files_roll_by_size_and_by_time(tmp_path: Path) -> None:
     task.put([])
 
     assert [range_of(name) for name in files(tmp_path)] == [
-        Range(TOPIC, 0, 0, 1),
-        Range(TOPIC, 0, 2, 2),
+        RolledOffsets(TOPIC, 0, 0, 1),
+        RolledOffsets(TOPIC, 0, 2, 2),
     ]
 
 
@@ -243,7 +243,7 @@ def test_a_roll_that_could_not_be_written_keeps_its_name(tmp_path: Path) -> None
     task.put(records)
 
     ranges = {range_of(name) for name in files(tmp_path)}
-    assert ranges == {Range(TOPIC, 0, 0, 1), Range(TOPIC, 0, 2, 3)}
+    assert ranges == {RolledOffsets(TOPIC, 0, 0, 1), RolledOffsets(TOPIC, 0, 2, 3)}
 
 
 def test_csv_and_parquet_have_the_columns_that_occur(tmp_path: Path) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId, parse_table_id
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId, parse_table_id
 from moldau.connectors.jdbc.dialects import dialect_of
 
 T = TableId(None, "s", "t")
@@ -59,7 +59,10 @@ def test_update(name: str) -> None:
 
 @pytest.mark.parametrize("name", ADDED)
 def test_columns_are_added(name: str) -> None:
-    columns = [Column("a", ColumnType(Kind.STRING)), Column("b", ColumnType(Kind.INT32))]
+    columns = [
+        Column("a", ColumnType(ColumnKind.STRING)),
+        Column("b", ColumnType(ColumnKind.INT32)),
+    ]
 
     assert dialect_of(name).add_columns(T, columns) == ADDED[name]
 
@@ -75,15 +78,25 @@ def test_a_key_alone_is_upserted_without_an_update(name: str) -> None:
 @pytest.mark.parametrize(
     ("name", "type_", "in_key", "expected"),
     [
-        ("postgresql", ColumnType(Kind.ARRAY, element=ColumnType(Kind.INT32)), False, "INT[]"),
-        ("mysql", ColumnType(Kind.ARRAY, element=ColumnType(Kind.INT32)), False, "LONGTEXT"),
-        ("mysql", ColumnType(Kind.STRING), True, "VARCHAR(255)"),
-        ("mysql", ColumnType(Kind.STRING), False, "TEXT"),
-        ("mssql", ColumnType(Kind.STRING), True, "NVARCHAR(450)"),
-        ("oracle", ColumnType(Kind.DECIMAL, None, 2), False, "NUMBER(*,2)"),
-        ("mysql", ColumnType(Kind.DECIMAL, None, 2), False, "DECIMAL(38,2)"),
-        ("sqlite", ColumnType(Kind.DECIMAL, None, 2), False, "DECIMAL_TEXT(38,2)"),
-        ("postgresql", ColumnType(Kind.TIMESTAMP_TZ), False, "TIMESTAMPTZ"),
+        (
+            "postgresql",
+            ColumnType(ColumnKind.ARRAY, element=ColumnType(ColumnKind.INT32)),
+            False,
+            "INT[]",
+        ),
+        (
+            "mysql",
+            ColumnType(ColumnKind.ARRAY, element=ColumnType(ColumnKind.INT32)),
+            False,
+            "LONGTEXT",
+        ),
+        ("mysql", ColumnType(ColumnKind.STRING), True, "VARCHAR(255)"),
+        ("mysql", ColumnType(ColumnKind.STRING), False, "TEXT"),
+        ("mssql", ColumnType(ColumnKind.STRING), True, "NVARCHAR(450)"),
+        ("oracle", ColumnType(ColumnKind.DECIMAL, None, 2), False, "NUMBER(*,2)"),
+        ("mysql", ColumnType(ColumnKind.DECIMAL, None, 2), False, "DECIMAL(38,2)"),
+        ("sqlite", ColumnType(ColumnKind.DECIMAL, None, 2), False, "DECIMAL_TEXT(38,2)"),
+        ("postgresql", ColumnType(ColumnKind.TIMESTAMP_TZ), False, "TIMESTAMPTZ"),
     ],
 )
 def test_types(name: str, type_: ColumnType, in_key: bool, expected: str) -> None:
@@ -93,8 +106,8 @@ def test_types(name: str, type_: ColumnType, in_key: bool, expected: str) -> Non
 @pytest.mark.parametrize("name", UPSERTS)
 def test_every_kind_has_a_type(name: str) -> None:
     dialect = dialect_of(name)
-    for kind in Kind:
-        element = ColumnType(Kind.INT32) if kind is Kind.ARRAY else None
+    for kind in ColumnKind:
+        element = ColumnType(ColumnKind.INT32) if kind is ColumnKind.ARRAY else None
         assert dialect.type_name(ColumnType(kind, element=element))
 
 
@@ -106,7 +119,7 @@ def test_names_are_quoted_so_that_they_cannot_end_the_statement() -> None:
 
 
 def test_defaults_are_literals_that_cannot_end_the_statement() -> None:
-    column = Column("a", ColumnType(Kind.STRING), default="it's")
+    column = Column("a", ColumnType(ColumnKind.STRING), default="it's")
 
     created = dialect_of("postgresql").create_table(TableId(None, None, "t"), [column], ())
 

@@ -11,17 +11,17 @@ from hypothesis import strategies as st
 
 from moldau.connect.api import SourceRecord
 from moldau.connect.errors import DataError
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId
 from moldau.connectors.jdbc.dialects import dialect_of
-from moldau.connectors.jdbc.layout import Layout, Mapping, instant_ns
+from moldau.connectors.jdbc.layout import Mapping, RowLayout, instant_ns
 from moldau.connectors.jdbc.progress import (
     BadOffset,
-    Progress,
+    ReadProgress,
     from_offset,
     known_partitions,
 )
 from moldau.connectors.jdbc.query import Criteria, Mode, build_select
-from moldau.connectors.jdbc.reading import Reading, Route
+from moldau.connectors.jdbc.reading import Route, TableReading
 from moldau.connectors.jdbc.selection import divided, selected, tables_from_text, tables_to_text
 from moldau.connectors.jdbc.source_settings import SourceConfig
 
@@ -53,20 +53,20 @@ def test_each_mode_has_its_query(mode: Mode, text: str) -> None:
 @pytest.mark.parametrize(
     ("offset", "progress"),
     [
-        (None, Progress()),
-        ({"incrementing": 7}, Progress(7)),
-        ({"timestamp": 1500, "timestamp_nanos": 500_000_001}, Progress(None, 1_500_000_001)),
-        ({"timestamp": 1500}, Progress(None, 1_500_000_000)),
-        ({"timestamp": -1, "timestamp_nanos": 999_000_000}, Progress(None, -1_000_000)),
+        (None, ReadProgress()),
+        ({"incrementing": 7}, ReadProgress(7)),
+        ({"timestamp": 1500, "timestamp_nanos": 500_000_001}, ReadProgress(None, 1_500_000_001)),
+        ({"timestamp": 1500}, ReadProgress(None, 1_500_000_000)),
+        ({"timestamp": -1, "timestamp_nanos": 999_000_000}, ReadProgress(None, -1_000_000)),
     ],
 )
-def test_confluents_offsets_are_read(offset: dict[str, Any] | None, progress: Progress) -> None:
+def test_confluents_offsets_are_read(offset: dict[str, Any] | None, progress: ReadProgress) -> None:
     assert from_offset(offset) == progress
 
 
 @given(st.integers(-(10**18), 4 * 10**18), st.none() | st.integers())
 def test_offsets_come_back_as_they_went(instant: int, number: int | None) -> None:
-    progress = Progress(number, instant)
+    progress = ReadProgress(number, instant)
 
     assert from_offset(progress.to_offset()) == progress
 
@@ -88,12 +88,17 @@ def test_offsets_are_looked_for_under_all_names_of_a_table() -> None:
     ]
 
 
-def reading(progress: Progress | None = None) -> Reading:
+def reading(progress: ReadProgress | None = None) -> TableReading:
     criteria = Criteria(Mode.TIMESTAMP, ("at",))
     select = build_select(SQLITE, SOURCE, criteria)
-    made = Reading(Route("topic", {"table": "t"}), select, criteria, progress or Progress())
-    columns = [Column("id", ColumnType(Kind.INT64)), Column("at", ColumnType(Kind.TIMESTAMP))]
-    made.begin(Layout("t", columns, Mapping()))
+    made = TableReading(
+        Route("topic", {"table": "t"}), select, criteria, progress or ReadProgress()
+    )
+    columns = [
+        Column("id", ColumnType(ColumnKind.INT64)),
+        Column("at", ColumnType(ColumnKind.TIMESTAMP)),
+    ]
+    made.begin(RowLayout("t", columns, Mapping()))
     return made
 
 

@@ -5,14 +5,14 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from moldau.connectors.jdbc.columns import Kind
+from moldau.connectors.jdbc.columns import ColumnKind
 from moldau.connectors.jdbc.inference import type_of_values
-from moldau.connectors.jdbc.reduction import Change, Step, last_of_each_key, plain
+from moldau.connectors.jdbc.reduction import Change, TableChanges, last_of_each_key, plain
 
 Stored = dict[int, dict[str, int]]
 
 
-def applied(stored: Stored, steps: list[Step]) -> Stored:
+def applied(stored: Stored, steps: list[TableChanges]) -> Stored:
     """What a database makes of the steps of an upsert."""
     stored = {key: dict(row) for key, row in stored.items()}
     for step in steps:
@@ -75,12 +75,12 @@ def test_plain_inserts_keep_their_order_around_deletes() -> None:
 
 def test_types_of_plain_values_widen() -> None:
     kinds = {
-        (1, None, 2): Kind.INT64,
-        (1, 2.5): Kind.FLOAT64,
-        (1, 2**70): Kind.DECIMAL,
-        (1, "a"): Kind.STRING,
-        (True,): Kind.BOOLEAN,
-        (True, 1): Kind.STRING,
+        (1, None, 2): ColumnKind.INT64,
+        (1, 2.5): ColumnKind.FLOAT64,
+        (1, 2**70): ColumnKind.DECIMAL,
+        (1, "a"): ColumnKind.STRING,
+        (True,): ColumnKind.BOOLEAN,
+        (True, 1): ColumnKind.STRING,
     }
     for values, kind in kinds.items():
         found = type_of_values(values)

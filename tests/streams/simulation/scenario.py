@@ -33,7 +33,7 @@ from moldau.runtime.simulated.trace import Fingerprint
 from moldau.streams import Streams
 from moldau.streams.plan.plan import Plan
 from moldau.streams.running import make_task, task_settings
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.committer import Committer
 from moldau.streams.worker.exactly_once import ExactlyOnce
@@ -367,7 +367,7 @@ class DyingCommitter:
     def __getattr__(self, name: str) -> Any:
         return getattr(self._inner, name)
 
-    async def log(self, where: TopicPartition, changes: Changes) -> Deliveries:
+    async def log(self, where: TopicPartition, changes: ChangelogRecords) -> Deliveries:
         await self._reach("log")
         return await self._inner.log(where, changes)
 

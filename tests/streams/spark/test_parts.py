@@ -15,7 +15,7 @@ from moldau.runtime.real_files import RealFiles
 from moldau.streams import Streams, retry, tumbling
 from moldau.streams.problems import StateError, StreamsError, TopologyError
 from moldau.streams.serdes.types import INTERNAL_ANY
-from moldau.streams.spark.changes import Change, RecordingBacking, apply, decoded, encoded
+from moldau.streams.spark.changes import RecordingBacking, StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.deployment import batch_records
 from moldau.streams.spark.limits import check, explain_spark, refusals
@@ -89,7 +89,7 @@ rows = st.dictionaries(st.binary(max_size=3), st.none() | st.binary(max_size=3))
 
 @given(st.lists(st.tuples(rows, st.tuples(st.binary(max_size=2), st.binary(max_size=2)))))
 def test_recorded_changes_make_the_same_rows_elsewhere(steps: list[Any]) -> None:
-    one, other, changes = MemoryBacking(), MemoryBacking(), list[Change]()
+    one, other, changes = MemoryBacking(), MemoryBacking(), list[StoreChange]()
     recording = RecordingBacking(one, 0, changes)
     for written, (first, end) in steps:
         recording.write(list(written.items()))
@@ -102,7 +102,7 @@ def test_recorded_changes_make_the_same_rows_elsewhere(steps: list[Any]) -> None
 
 
 def test_a_damaged_file_is_an_error_with_its_name() -> None:
-    data = bytearray(encoded([Change(0, b"key", b"value" * 10)]))
+    data = bytearray(encoded([StoreChange(0, b"key", b"value" * 10)]))
     data[len(data) // 2] ^= 0xFF
 
     with pytest.raises(StateError, match=r"0-1-2\.delta"):

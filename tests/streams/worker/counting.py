@@ -17,7 +17,7 @@ from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.topics import RepartitionTopic
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.state.backing import Backing, Row
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
 TEXT = Codec("text", str.encode, bytes.decode)
@@ -99,10 +99,10 @@ class CountingTask:
         out, self._out = self._out, Outputs(self._out.topic)
         return [out] if len(out) else []
 
-    def flush(self) -> Mapping[str, Changes]:
+    def flush(self) -> Mapping[str, ChangelogRecords]:
         if self._rows is None:
             return {}
-        changes = Changes()
+        changes = ChangelogRecords()
         rows: list[Row] = []
         for word, (count, time) in self._cache.items():
             row = b"%d" % count
@@ -118,7 +118,7 @@ class CountingTask:
 
     def close(self) -> None: ...
 
-    def restore(self, store: str, changes: Changes) -> None:
+    def restore(self, store: str, changes: ChangelogRecords) -> None:
         assert self._rows is not None
         self.restored += len(changes)
         self._rows.write(list(zip(changes.keys, changes.values, strict=True)))

@@ -206,10 +206,10 @@ class Dev:
 
     @asynccontextmanager
     async def _worker(self, clients: dict[str, str], rest: Address) -> AsyncIterator[str]:
-        from moldau.connect.server import ConnectWorker, Place
+        from moldau.connect.server import ConnectWorker, WorkerLocation
 
         settings = {**clients, "offset.flush.interval.ms": FLUSH_INTERVAL_MS}
-        worker = ConnectWorker(self._runtime, settings, Place(rest), self._loggers)
+        worker = ConnectWorker(self._runtime, settings, WorkerLocation(rest), self._loggers)
         try:
             await worker.start()
             yield str(worker.herder.worker_id)

@@ -83,7 +83,7 @@ def run_distributed(arguments: Namespace, context: Context) -> int:
 
 def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int:
     from moldau.connect.commands.files import load_connectors
-    from moldau.connect.server import Place
+    from moldau.connect.server import WorkerLocation
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles
 
@@ -91,7 +91,7 @@ def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int
     settings = settings_given(arguments, context, files)
     listen = _listen(arguments.listen, settings, is_distributed=is_distributed)
     state = None if is_distributed else absolute(arguments.state)
-    place = Place(listen, state)
+    location = WorkerLocation(listen, state)
     connectors = {} if is_distributed else load_connectors(arguments.files)
 
     async def main(runtime: Runtime) -> None:
@@ -99,7 +99,7 @@ def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int
         from moldau.runtime.signals import until_signal
 
         loggers = make_loggers(runtime, arguments, context)
-        worker = ConnectWorker(runtime, settings, place, loggers)
+        worker = ConnectWorker(runtime, settings, location, loggers)
         await until_signal(_serve(worker, connectors, context))
 
     run(main, node="connect")

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from moldau.connect.config.kinds import Kind, parsed, shown
+from moldau.connect.config.kinds import ConfigType, parsed, shown
 from moldau.connect.config.model import ConfigKey, ConfigModel, Problem
 
 
@@ -81,7 +81,7 @@ class ConfigInfos:
 
 
 @dataclass(frozen=True, slots=True)
-class Placement:
+class SettingsPlacement:
     """The prefix, group and order of a part's settings among those of the whole."""
 
     prefix: str = ""
@@ -90,10 +90,12 @@ class Placement:
     first_order: int = 0
 
 
-WHOLE = Placement()
+WHOLE = SettingsPlacement()
 
 
-def definition(setting: ConfigKey, place: Placement = WHOLE, order: int = 0) -> dict[str, Any]:
+def definition(
+    setting: ConfigKey, place: SettingsPlacement = WHOLE, order: int = 0
+) -> dict[str, Any]:
     """Return a ConfigKeyInfo. `order` counts the settings of a part from 0."""
     group, position = setting.group, setting.order
     if place.group is not None:
@@ -119,7 +121,7 @@ def definitions(model: type[ConfigModel]) -> list[dict[str, Any]]:
     return [definition(setting) for setting in model.settings()]
 
 
-def infos_of(config: ConfigModel, place: Placement = WHOLE) -> list[ConfigInfo]:
+def infos_of(config: ConfigModel, place: SettingsPlacement = WHOLE) -> list[ConfigInfo]:
     """Return each setting of a config with its errors, also those of `check`."""
     errors: dict[str, list[str]] = {}
     for problem in (*config.problems(), *config.check()):
@@ -154,4 +156,4 @@ def _shown(setting: ConfigKey, config: ConfigModel) -> str | None:
     try:
         return shown(setting.kind, parsed(setting.kind, (), given))
     except ValueError:
-        return None if setting.kind is not Kind.CLASS else given
+        return None if setting.kind is not ConfigType.CLASS else given

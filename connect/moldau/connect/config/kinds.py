@@ -13,7 +13,7 @@ from pydantic import SecretStr
 from moldau.config import hiding
 
 
-class Kind(StrEnum):
+class ConfigType(StrEnum):
     """The types that Kafka's REST API names."""
 
     STRING = "STRING"
@@ -28,13 +28,13 @@ class Kind(StrEnum):
 
 
 HIDDEN = hiding.HIDDEN
-_BITS: Mapping[Kind, int] = {Kind.SHORT: 15, Kind.INT: 31, Kind.LONG: 63}
-_OF_TYPE: Mapping[object, Kind] = {
-    str: Kind.STRING,
-    int: Kind.INT,
-    float: Kind.DOUBLE,
-    bool: Kind.BOOLEAN,
-    SecretStr: Kind.PASSWORD,
+_BITS: Mapping[ConfigType, int] = {ConfigType.SHORT: 15, ConfigType.INT: 31, ConfigType.LONG: 63}
+_OF_TYPE: Mapping[object, ConfigType] = {
+    str: ConfigType.STRING,
+    int: ConfigType.INT,
+    float: ConfigType.DOUBLE,
+    bool: ConfigType.BOOLEAN,
+    SecretStr: ConfigType.PASSWORD,
 }
 _COMMAS = re.compile(r"\s*,\s*")
 _INTEGER = re.compile(r"[+-]?[0-9]+")
@@ -49,12 +49,12 @@ def without_none(annotation: object) -> object:
     return annotation
 
 
-def kind_of(annotation: object) -> Kind:
+def kind_of(annotation: object) -> ConfigType:
     """Return the kind for a Python annotation."""
     annotation = without_none(annotation)
     if get_origin(annotation) in (list, tuple, set, frozenset):
-        return Kind.LIST
-    return _OF_TYPE.get(annotation, Kind.STRING)
+        return ConfigType.LIST
+    return _OF_TYPE.get(annotation, ConfigType.STRING)
 
 
 def choices_of(annotation: object) -> tuple[str, ...]:
@@ -67,19 +67,19 @@ def choices_of(annotation: object) -> tuple[str, ...]:
     return ()
 
 
-def parsed(kind: Kind, choices: Sequence[str], value: object) -> object:
+def parsed(kind: ConfigType, choices: Sequence[str], value: object) -> object:
     """Convert a text to a value. Raise ValueError with the reason. Leave other values unchanged."""
     if not isinstance(value, str):
         return value
     text = value.strip()
-    if kind is Kind.LIST:
+    if kind is ConfigType.LIST:
         return _COMMAS.split(text) if text else []
     if choices:
         for choice in choices:
             if choice.lower() == text.lower():
                 return choice
         raise ValueError(f"String must be one of: {', '.join(choices)}")
-    if kind is Kind.BOOLEAN:
+    if kind is ConfigType.BOOLEAN:
         if text.lower() not in ("true", "false"):
             raise ValueError("Expected value to be either true or false")
         return text.lower() == "true"
@@ -88,7 +88,7 @@ def parsed(kind: Kind, choices: Sequence[str], value: object) -> object:
         if not _INTEGER.fullmatch(text) or not -limit <= int(text) < limit:
             raise ValueError(f"Not a number of type {kind}")
         return int(text)
-    if kind is Kind.DOUBLE:
+    if kind is ConfigType.DOUBLE:
         try:
             return float(text)
         except ValueError:
@@ -96,11 +96,11 @@ def parsed(kind: Kind, choices: Sequence[str], value: object) -> object:
     return text
 
 
-def shown(kind: Kind, value: Any) -> str | None:
+def shown(kind: ConfigType, value: Any) -> str | None:
     """Return the text of a value for answers: as in a file, with passwords hidden."""
     if value is None:
         return None
-    if kind is Kind.PASSWORD:
+    if kind is ConfigType.PASSWORD:
         return HIDDEN
     if isinstance(value, bool):
         return str(value).lower()

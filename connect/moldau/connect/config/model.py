@@ -24,7 +24,7 @@ from pydantic import BaseModel, ConfigDict, Field, PrivateAttr, ValidationError,
 from pydantic.fields import FieldInfo
 from pydantic_core import PydanticUndefined, PydanticUseDefault
 
-from moldau.connect.config.kinds import Kind, choices_of, kind_of, parsed, shown
+from moldau.connect.config.kinds import ConfigType, choices_of, kind_of, parsed, shown
 from moldau.errors import ConfigError
 
 Importance = Literal["high", "medium", "low"]
@@ -50,7 +50,7 @@ class ConfigKey:
 
     name: str
     attribute: str
-    kind: Kind
+    kind: ConfigType
     required: bool
     default: Any
     doc: str
@@ -92,7 +92,7 @@ def key(
         description=doc,
         json_schema_extra={
             "importance": importance,
-            "kind": None if kind is None else Kind(kind).value,
+            "kind": None if kind is None else ConfigType(kind).value,
             "group": details.get("group"),
             "order": details.get("order"),
             "width": details.get("width", "none"),
@@ -223,7 +223,7 @@ class ConfigModel(BaseModel):
         try:
             type(self).__pydantic_validator__.validate_assignment(self, setting.attribute, value)
         except ValidationError as error:
-            told = "[hidden]" if setting.kind is Kind.PASSWORD else value
+            told = "[hidden]" if setting.kind is ConfigType.PASSWORD else value
             for each in error.errors(include_url=False):
                 reason = _reason(dict(each))
                 self._miss(
@@ -250,7 +250,7 @@ def _keys_of(model: type[ConfigModel]) -> dict[str, ConfigKey]:
         found[attribute] = ConfigKey(
             name=name,
             attribute=attribute,
-            kind=Kind(extra.get("kind") or kind_of(field.annotation)),
+            kind=ConfigType(extra.get("kind") or kind_of(field.annotation)),
             required=field.is_required(),
             default=None if field.is_required() else field.get_default(call_default_factory=True),
             doc=field.description or "",

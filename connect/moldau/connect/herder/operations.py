@@ -27,7 +27,7 @@ from moldau.connect.installed.secrets import masked, secret_values, unmasked
 from moldau.connect.plugins import PluginNotFound, validate
 from moldau.connect.storage.configs import ConnectorEntry, RestartRequest
 from moldau.connect.storage.keys import TargetState, TaskId
-from moldau.connect.storage.statuses import State, Status
+from moldau.connect.storage.statuses import ConnectorState, Status
 from moldau.connect.task.clients import refused_overrides, wrong_overrides
 from moldau.connect.task.diagnosis import without
 from moldau.connect.transforms.python import allowed_modules
@@ -37,7 +37,7 @@ from moldau.errors import ConfigError, MoldauError
 
 Json = dict[str, Any]
 
-RESTARTABLE: Final = (State.FAILED,)
+RESTARTABLE: Final = (ConnectorState.FAILED,)
 
 
 class Operations:
@@ -103,7 +103,7 @@ class Operations:
         known = image.tasks_of(name)
         return {
             "name": name,
-            "connector": state_json(status or Status(State.UNASSIGNED, "")),
+            "connector": state_json(status or Status(ConnectorState.UNASSIGNED, "")),
             "tasks": [
                 {"id": task.task, **state_json(known[task])} for task in tasks if task in known
             ],
@@ -251,8 +251,8 @@ class Operations:
         await self.herder.request_restarts(RestartRequest(name, include_tasks, only_failed))
         parts = [status["connector"], *(status["tasks"] if include_tasks else ())]
         for part in parts:
-            if not only_failed or part["state"] == State.FAILED.value:
-                part["state"] = State.RESTARTING.value
+            if not only_failed or part["state"] == ConnectorState.FAILED.value:
+                part["state"] = ConnectorState.RESTARTING.value
                 part.pop("trace", None)
         return status
 

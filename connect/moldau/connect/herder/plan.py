@@ -36,7 +36,7 @@ class Assignment:
     tasks: frozenset[TaskId] = frozenset()
 
 
-class Kind(IntEnum):
+class RunStepKind(IntEnum):
     """The kinds of steps, in the order in which they are done."""
 
     STOP_TASK = 0
@@ -48,10 +48,10 @@ class Kind(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
-class Step:
+class RunStep:
     """One start, stop or change. CHANGE means that only the target state differs."""
 
-    kind: Kind
+    kind: RunStepKind
     what: str | TaskId
     run: ConnectorRun | TaskRun | None = None
 
@@ -90,26 +90,30 @@ def wanted(
     return found
 
 
-def steps(runs_wanted: Runs, running: Runs) -> list[Step]:
+def steps(runs_wanted: Runs, running: Runs) -> list[RunStep]:
     """Return the steps that lead from `running` to `runs_wanted`, in order."""
     found = []
     for what, old in running.items():
         new = runs_wanted.get(what)
         if new is None or _needs_restart(old, new):
-            stop = Kind.STOP_TASK if isinstance(what, TaskId) else Kind.STOP_CONNECTOR
-            found.append(Step(stop, what))
+            stop = RunStepKind.STOP_TASK if isinstance(what, TaskId) else RunStepKind.STOP_CONNECTOR
+            found.append(RunStep(stop, what))
             if new is not None:
-                found.append(Step(_start(what), what, new))
+                found.append(RunStep(_start(what), what, new))
         elif old.target is not new.target:
-            change = Kind.CHANGE_TASK if isinstance(what, TaskId) else Kind.CHANGE_CONNECTOR
-            found.append(Step(change, what, new))
-    found += [Step(_start(what), what, new) for what, new in runs_wanted.items()
+            change = (
+                RunStepKind.CHANGE_TASK
+                if isinstance(what, TaskId)
+                else RunStepKind.CHANGE_CONNECTOR
+            )
+            found.append(RunStep(change, what, new))
+    found += [RunStep(_start(what), what, new) for what, new in runs_wanted.items()
               if what not in running]  # fmt: skip
     return sorted(found, key=lambda step: (step.kind, str(step.what)))
 
 
-def _start(what: str | TaskId) -> Kind:
-    return Kind.START_TASK if isinstance(what, TaskId) else Kind.START_CONNECTOR
+def _start(what: str | TaskId) -> RunStepKind:
+    return RunStepKind.START_TASK if isinstance(what, TaskId) else RunStepKind.START_CONNECTOR
 
 
 def _needs_restart(old: ConnectorRun | TaskRun, new: ConnectorRun | TaskRun) -> bool:

@@ -21,14 +21,14 @@ from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connect.herder import plan
 from moldau.connect.herder.fencing import Claim, Fencing
 from moldau.connect.herder.membership import Membership
-from moldau.connect.herder.plan import Assignment, ConnectorRun, Kind, Step
+from moldau.connect.herder.plan import Assignment, ConnectorRun, RunStep, RunStepKind
 from moldau.connect.herder.signing import KEY_BYTES, is_outdated
 from moldau.connect.herder.status_writer import StatusWriter
 from moldau.connect.installed.plugins import connector_class, resolved
 from moldau.connect.installed.secrets import secret_values
 from moldau.connect.storage.configs import DEFAULT_ALGORITHM, RestartRequest, SessionKey
 from moldau.connect.storage.keys import TargetState, TaskId
-from moldau.connect.storage.statuses import State
+from moldau.connect.storage.statuses import ConnectorState
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
 from moldau.connect.task.diagnosis import trace_of, without
 from moldau.connect.task.membership import StopFor
@@ -142,7 +142,7 @@ class Herder:
         self._reconciled.set()
         await self.removals.aclose()
         for what in running:
-            self._told.owe(what, State.UNASSIGNED)
+            self._told.owe(what, ConnectorState.UNASSIGNED)
         await self._told.aclose()
         await self.membership.aclose()
         for store in (self.configs, self.offsets, self.statuses):
@@ -232,11 +232,11 @@ class Herder:
         self._restarts.clear()
         running = {what: run for what, run in self._running.items() if what not in again}
         steps = plan.steps(wanted, running)
-        begins = {each.what for each in steps if each.kind is Kind.START_TASK}
-        gone = [each.what for each in steps if each.kind <= Kind.STOP_CONNECTOR]
+        begins = {each.what for each in steps if each.kind is RunStepKind.START_TASK}
+        gone = [each.what for each in steps if each.kind <= RunStepKind.STOP_CONNECTOR]
         await self._stop(gone, again, begins)
         for step in steps:
-            if step.kind > Kind.STOP_CONNECTOR:
+            if step.kind > RunStepKind.STOP_CONNECTOR:
                 await self._begin(step)
         self._forget_deleted()
         self._reconciled.set()
@@ -302,7 +302,7 @@ class Herder:
         if what in self._running:
             self._restarts.add(what)
             self.histories.setdefault(what, RestartHistory()).on_manual()
-            self._told.owe(what, State.RESTARTING)
+            self._told.owe(what, ConnectorState.RESTARTING)
 
     def _take_due_restarts(self) -> None:
         now_ms = self.now_ms()
@@ -359,7 +359,7 @@ class Herder:
             not isinstance(what, TaskId) or what in self.configs.image.tasks(name)
         )
         if is_known:
-            self._told.owe(what, State.UNASSIGNED)
+            self._told.owe(what, ConnectorState.UNASSIGNED)
         else:
             self._told.delete(what)
 
@@ -375,25 +375,25 @@ class Herder:
             if task not in image.tasks(task.connector) and task not in self._running:
                 self._told.delete(task)
 
-    async def _begin(self, step: Step) -> None:
+    async def _begin(self, step: RunStep) -> None:
         what, run = step.what, step.run
         assert run is not None
         self._running[what] = run
-        if step.kind is Kind.CHANGE_TASK and what in self._failed:
+        if step.kind is RunStepKind.CHANGE_TASK and what in self._failed:
             return  # it gets the new target when it is restarted
         self._failed.discard(what)
-        if step.kind in (Kind.START_TASK, Kind.START_CONNECTOR):
+        if step.kind in (RunStepKind.START_TASK, RunStepKind.START_CONNECTOR):
             self.histories.setdefault(what, RestartHistory()).on_started(self.now_ms())
         if isinstance(what, TaskId):
             assert isinstance(run, TaskRun)
             is_paused = run.target is TargetState.PAUSED
-            if step.kind is Kind.CHANGE_TASK and self.worker.is_running(what):
+            if step.kind is RunStepKind.CHANGE_TASK and self.worker.is_running(what):
                 self.worker.change_task(what, is_paused=is_paused)
             elif not self.worker.is_running(what):
                 known = self.statuses.image.tasks.get(what)
-                if known is None or known.state is State.UNASSIGNED:
+                if known is None or known.state is ConnectorState.UNASSIGNED:
                     # It is seen while its start does not return. A failed one keeps its trace.
-                    self._told.owe(what, State.UNASSIGNED)
+                    self._told.owe(what, ConnectorState.UNASSIGNED)
                 spec = self.worker.spec(what, run, is_paused=is_paused)
                 await self.worker.start_task(spec)
         else:
@@ -415,12 +415,12 @@ class Herder:
         if run.target is not TargetState.STARTED:
             if run.target is TargetState.STOPPED:
                 await self.worker.stop_connector(name)
-            self._told.owe(name, State[run.target.value])
+            self._told.owe(name, ConnectorState[run.target.value])
             return
         try:
             if not self.worker.has_connector(name):
                 self._told.versions[name] = await self.worker.start_connector(name, run.config)
-            self._told.owe(name, State.RUNNING)
+            self._told.owe(name, ConnectorState.RUNNING)
             self.histories.setdefault(name, RestartHistory()).last_error = None
             await self._publish(name)
         except Exception as error:
@@ -476,10 +476,10 @@ class Herder:
         entry = self.configs.image.get(name)
         return set() if entry is None or entry.config is None else secret_values(entry.config)
 
-    def on_task_state(self, task: TaskId, state: State, trace: str | None) -> None:
+    def on_task_state(self, task: TaskId, state: ConnectorState, trace: str | None) -> None:
         if task not in self._running:
             return
-        if state is State.FAILED:
+        if state is ConnectorState.FAILED:
             hidden = without(trace or "", self._secrets(task.connector))
             self._on_failure(task, hidden)
             return
@@ -498,14 +498,16 @@ class Herder:
             self._fenced[task] = self.membership.generation
         else:
             self.histories.setdefault(task, RestartHistory()).on_manual()
-        self._told.owe(task, State.FAILED, without(trace or "", self._secrets(task.connector)))
+        self._told.owe(
+            task, ConnectorState.FAILED, without(trace or "", self._secrets(task.connector))
+        )
 
     def _on_failure(self, what: What, trace: str) -> None:
         name = what.connector if isinstance(what, TaskId) else what
         entry = self.configs.image.get(name)
         config = {} if entry is None or entry.config is None else entry.config
         self._failed.add(what)
-        self._told.owe(what, State.FAILED, trace)
+        self._told.owe(what, ConnectorState.FAILED, trace)
         history = self.histories.setdefault(what, RestartHistory())
         history.last_error = trace.split("\n", 1)[0]
         policy = restart_policy(self.settings, config)

@@ -15,7 +15,7 @@ from typing import Final
 
 from moldau.connect.herder.membership import Membership
 from moldau.connect.storage.keys import TaskId
-from moldau.connect.storage.statuses import State, Status
+from moldau.connect.storage.statuses import ConnectorState, Status
 from moldau.connect.storage.stores import StatusStore
 from moldau.errors import MoldauError
 from moldau.logging import Logger
@@ -63,7 +63,7 @@ class StatusWriter:
             what, mine = replaced
             self._owed.put_nowait((what, replace(mine, generation=self._membership.generation)))
 
-    def owe(self, what: What, state: State, trace: str | None = None) -> None:
+    def owe(self, what: What, state: ConnectorState, trace: str | None = None) -> None:
         """Write a status of a connector or task soon."""
         name = what.connector if isinstance(what, TaskId) else what
         version = self.versions.get(name)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moldau.client.base.extras import need
-from moldau.connect.config.infos import Placement, infos_of
+from moldau.connect.config.infos import SettingsPlacement, infos_of
 from moldau.connect.installed.plugins import catalogue
 from moldau.connect.plugins import PluginKind
 from moldau.connect.plugins.catalogue import PluginNotFound
@@ -32,6 +32,6 @@ def _check(worker: Mapping[str, str], setting: str, kind: PluginKind, name: str)
         need(module, extra)
     role = setting.partition(".")[0]
     given = {"converter.type": role, **with_prefix(worker, f"{setting}.")}
-    for info in infos_of(plugin.config_model.read(given), Placement(f"{setting}.")):
+    for info in infos_of(plugin.config_model.read(given), SettingsPlacement(f"{setting}.")):
         if info.errors:
             raise ConfigError(info.errors[0], setting=info.name)

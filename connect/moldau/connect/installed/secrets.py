@@ -17,7 +17,7 @@ from urllib.parse import unquote, unquote_plus
 
 from moldau.config.hiding import has_secret_name, hidden, secret_places
 from moldau.connect.api import Connector
-from moldau.connect.config.kinds import HIDDEN, Kind
+from moldau.connect.config.kinds import HIDDEN, ConfigType
 from moldau.connect.config.model import ConfigModel, Problem
 from moldau.connect.installed.plugins import catalogue, connector_class
 from moldau.connect.plugins import PluginKind, PluginNotFound
@@ -48,7 +48,9 @@ def secret_names(config: Mapping[str, str]) -> set[str]:
     """Return the keys of a config whose whole value is a secret."""
     names = {name for name in config if has_secret_name(name)}
     for prefix, model in _models(config):
-        names |= {prefix + each.name for each in model.settings() if each.kind is Kind.PASSWORD}
+        names |= {
+            prefix + each.name for each in model.settings() if each.kind is ConfigType.PASSWORD
+        }
     return names & set(config)
 
 

@@ -19,7 +19,7 @@ from moldau.connect.config.connectors import (
     SinkConfig,
     SourceConfig,
 )
-from moldau.connect.config.infos import ConfigInfo, ConfigInfos, Placement, infos_of
+from moldau.connect.config.infos import ConfigInfo, ConfigInfos, SettingsPlacement, infos_of
 from moldau.connect.config.model import ConfigModel, Problem, key
 from moldau.connect.config.warnings import unknown_keys
 from moldau.connect.plugins.catalogue import Catalogue, PluginKind, PluginNotFound
@@ -125,8 +125,10 @@ class _Validation:
             if plugin is None:
                 continue
             given = with_prefix(self._props, prefix)
-            self._add(infos_of(_Part.read(given), Placement(prefix, group, 2)))
-            self._add(infos_of(plugin.config_model.read(given), Placement(prefix, group, 4)))
+            self._add(infos_of(_Part.read(given), SettingsPlacement(prefix, group, 2)))
+            self._add(
+                infos_of(plugin.config_model.read(given), SettingsPlacement(prefix, group, 4))
+            )
             self._open.extend(prefix + each for each in plugin.config_model.open_prefixes)
             if "negate" in given and "predicate" not in given:
                 self._infos.add_error(
@@ -147,7 +149,9 @@ class _Validation:
             plugin = self._named(prefix, group, PluginKind.PREDICATE, alias)
             if plugin is not None:
                 given = with_prefix(self._props, prefix)
-                self._add(infos_of(plugin.config_model.read(given), Placement(prefix, group, 2)))
+                self._add(
+                    infos_of(plugin.config_model.read(given), SettingsPlacement(prefix, group, 2))
+                )
 
     def _named(self, prefix: str, group: str, kind: PluginKind, alias: str) -> type[Plugin] | None:
         """Return the class that `<prefix>type` names, and add the settings of type and version."""
@@ -231,7 +235,7 @@ class _Validation:
                 self._infos.add_error(setting, f"{name}: {missing.reason}")
         role = setting.partition(".")[0]
         given = {"converter.type": role, **with_prefix(self._props, setting + ".")}
-        infos = infos_of(plugin.config_model.read(given), Placement(setting + "."))
+        infos = infos_of(plugin.config_model.read(given), SettingsPlacement(setting + "."))
         self._add(infos)
         self._open.extend(f"{setting}.{each}" for each in plugin.config_model.open_prefixes)
 

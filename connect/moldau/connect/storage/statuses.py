@@ -17,7 +17,7 @@ from typing import Final
 from moldau.connect.storage.keys import Json, TaskId, dump, parse
 
 
-class State(Enum):
+class ConnectorState(Enum):
     """The state of a connector or a task, by Kafka Connect's names."""
 
     UNASSIGNED = "UNASSIGNED"
@@ -33,7 +33,7 @@ class State(Enum):
 class Status:
     """The status of a connector or a task."""
 
-    state: State
+    state: ConnectorState
     worker_id: str
     generation: int = 0
     trace: str | None = None
@@ -101,13 +101,13 @@ class StatusImage:
             self.topics.get(connector, set()).discard(topic)
 
 
-_BEGINS: Final = frozenset({State.RUNNING, State.PAUSED, State.STOPPED})
+_BEGINS: Final = frozenset({ConnectorState.RUNNING, ConnectorState.PAUSED, ConnectorState.STOPPED})
 
 
 def is_stale(new: Status, known: Status | None, *, is_first: bool = False) -> bool:
     """Whether `new` must not replace `known`, because another worker has written `known` in a later
     generation. `is_first` says that the worker has written no status of this run before."""
-    if known is None or new.state in _BEGINS or (is_first and new.state is State.FAILED):
+    if known is None or new.state in _BEGINS or (is_first and new.state is ConnectorState.FAILED):
         return False
     return new.worker_id != known.worker_id and new.generation < known.generation
 
@@ -117,26 +117,26 @@ def is_taken_back(mine: Status, known: Status | None) -> bool:
     written."""
     return (
         known is not None
-        and known.state is State.UNASSIGNED
+        and known.state is ConnectorState.UNASSIGNED
         and known.worker_id != mine.worker_id
-        and mine.state is not State.UNASSIGNED
+        and mine.state is not ConnectorState.UNASSIGNED
     )
 
 
 def _put(statuses: dict[Json, Status], key: object, status: Status | None) -> None:
-    if status is None or status.state is State.DESTROYED:
+    if status is None or status.state is ConnectorState.DESTROYED:
         statuses.pop(key, None)
     else:
         statuses[key] = status
 
 
 def _status(value: Json) -> Status | None:
-    if not isinstance(value, dict) or value.get("state") not in State.__members__:
+    if not isinstance(value, dict) or value.get("state") not in ConnectorState.__members__:
         return None
     generation, trace = value.get("generation"), value.get("trace")
     version = value.get("version")
     return Status(
-        State(value["state"]),
+        ConnectorState(value["state"]),
         str(value.get("worker_id", "")),
         generation if isinstance(generation, int) else 0,
         trace if isinstance(trace, str) else None,

@@ -20,7 +20,13 @@ from moldau.connect.storage.keys import (
 )
 from moldau.connect.storage.log import Entry, KeyedLog
 from moldau.connect.storage.offsets import Offset, OffsetImage, Partition
-from moldau.connect.storage.statuses import State, Status, StatusImage, is_stale, is_taken_back
+from moldau.connect.storage.statuses import (
+    ConnectorState,
+    Status,
+    StatusImage,
+    is_stale,
+    is_taken_back,
+)
 
 
 class ConfigStore:
@@ -116,7 +122,7 @@ class StatusStore:
             elif not is_stale(status, known, is_first=what not in self._told):
                 entries.append((key, status.dump()))
                 self._told[what] = status
-            if status is None or status.state is State.UNASSIGNED:
+            if status is None or status.state is ConnectorState.UNASSIGNED:
                 self._told.pop(what, None)
         if entries:
             await self.log.append(entries)

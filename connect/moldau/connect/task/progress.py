@@ -42,7 +42,7 @@ class PartitionProgress:
         return self.done if self.reached is None else self.reached
 
 
-class Progress:
+class SinkProgress:
     """The progress of one task. It belongs to the task's thread."""
 
     def __init__(self) -> None:

@@ -12,7 +12,7 @@ from collections.abc import Callable
 from typing import Final
 
 from moldau.connect.errors import ConnectError, PermanentError
-from moldau.connect.storage.statuses import State
+from moldau.connect.storage.statuses import ConnectorState
 from moldau.connect.task.diagnosis import trace_of
 from moldau.connect.task.link import Link, Stopping
 from moldau.connect.task.membership import Fenced
@@ -78,7 +78,7 @@ class TaskRunner(ABC):
             is_fenced = isinstance(failure, Fenced)
             self.link.tell(
                 "state",
-                state=State.FAILED.value,
+                state=ConnectorState.FAILED.value,
                 trace=trace,
                 is_fenced=is_fenced,
                 is_permanent=isinstance(failure, PermanentError),
@@ -136,7 +136,7 @@ class TaskRunner(ABC):
     # Messages to the worker
 
     def _tell_state(self) -> None:
-        state = State.PAUSED if self.is_paused else State.RUNNING
+        state = ConnectorState.PAUSED if self.is_paused else ConnectorState.RUNNING
         self.link.tell("state", state=state.value)
 
     def tell_metrics(self, *, is_due: bool = False) -> None:

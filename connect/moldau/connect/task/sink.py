@@ -41,7 +41,7 @@ from moldau.connect.task.missing_topics import missing_topics
 from moldau.connect.task.originals import Originals
 from moldau.connect.task.parts import Parts, make_parts
 from moldau.connect.task.pending import Pending
-from moldau.connect.task.progress import Progress
+from moldau.connect.task.progress import SinkProgress
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import ErrorSettings, whole
 from moldau.connect.task.spans import SinkSpans, task_traces, traces_of
@@ -138,7 +138,7 @@ class SinkRunner(TaskRunner):
         self._look_ms = 0
         self.assigned: set[TopicPartition] = set()
         self._pending = Pending()
-        self._progress = Progress()
+        self._progress = SinkProgress()
         self._originals = Originals()
         self._again_ms = 0
         self._put_times = BatchTimes("put-batch")

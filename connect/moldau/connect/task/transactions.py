@@ -34,7 +34,7 @@ def boundaries_of(config: Mapping[str, str], worker: Mapping[str, str], now_ms: 
     return Boundaries(Boundary(name), interval_ms, now_ms)
 
 
-class Waits(Protocol):
+class WaitingRunner(Protocol):
     """The runner of the task, which waits and obeys the worker meanwhile."""
 
     def wait_ms(self, ms: int) -> bool: ...
@@ -74,7 +74,7 @@ class TaskTransactions:
             "transactional.id": transactional_id(spec.cluster, spec.connector, spec.task),
         }
 
-    def start(self, producer: Producer, waits: Waits) -> None:
+    def start(self, producer: Producer, waits: WaitingRunner) -> None:
         """Fence what ran before. On return no older run of a task can write any more. Raise
         ConnectError if this run is itself an older one."""
         while (cause := self._link.ask("tasks.fence")) is not None:

@@ -14,8 +14,8 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     NullReplacing,
-    Rows,
     Sided,
+    StructReader,
     require_map,
     require_struct,
 )
@@ -67,7 +67,7 @@ class Cast(Sided):
                 self._fields[name.strip()] = TARGETS[kind.strip().upper()]
             else:
                 self._whole = TARGETS[kind.strip().upper()]
-        self._rows = Rows(config.replace_null_with_default)
+        self._rows = StructReader(config.replace_null_with_default)
         self._plans = BySchema(self._plan)
 
     def change(

@@ -36,7 +36,7 @@ class Operation(StrEnum):
     MESSAGE = "m"
 
 
-class Change(NamedTuple):
+class ChangeEvent(NamedTuple):
     """The parts of a change event."""
 
     operation: Operation
@@ -55,7 +55,7 @@ def is_envelope(schema: Schema | None, value: Any) -> bool:
     return "op" in schema.positions and "after" in schema.positions
 
 
-def change_of(schema: Schema | None, value: Any) -> Change:
+def change_of(schema: Schema | None, value: Any) -> ChangeEvent:
     """Return the parts of a change event. Raise DataError for an unknown operation."""
     op = value.get("op")
     try:
@@ -64,7 +64,7 @@ def change_of(schema: Schema | None, value: Any) -> Change:
         raise DataError(f"a change event has the operation {op!r}") from None
     after = schema.field("after") if schema is not None else None
     row = after.schema if after is not None else None
-    return Change(operation, value.get("before"), value.get("after"), row)
+    return ChangeEvent(operation, value.get("before"), value.get("after"), row)
 
 
 class Handling(StrEnum):
@@ -205,7 +205,7 @@ class ExtractNewRecordState(Transformation):
             return self._routed(made, change.before)
         return None
 
-    def _row(self, record: R, change: Change, row: Any, deleted: str) -> R:
+    def _row(self, record: R, change: ChangeEvent, row: Any, deleted: str) -> R:
         added = {each.name: each.value(record.value) for each in self._fields}
         if self._rewrites:
             added[self._config.fields_prefix + _DELETED] = deleted

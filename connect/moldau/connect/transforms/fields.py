@@ -23,8 +23,8 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     NullReplacing,
-    Rows,
     Sided,
+    StructReader,
     basics,
     names_of,
     require_map,
@@ -140,7 +140,7 @@ class ValueToKey(Transformation):
     def configure(self, props: Mapping[str, str]) -> None:
         config = ValueToKeyConfig.of(props)
         self._fields = list(dict.fromkeys(config.fields_))
-        self._rows = Rows(config.replace_null_with_default)
+        self._rows = StructReader(config.replace_null_with_default)
         self._plans = BySchema(self._plan)
 
     def apply(self, record: R) -> R | None:

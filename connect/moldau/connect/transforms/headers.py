@@ -17,8 +17,8 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     NullReplacing,
-    Rows,
     Sided,
+    StructReader,
     basics,
     names_of,
     require_map,
@@ -109,7 +109,7 @@ class HeaderFrom(Sided):
         self._fields = frozenset(config.fields_)
         self._is_move = config.operation == "move"
         self._purpose = f"header {config.operation}"
-        self._rows = Rows(config.replace_null_with_default)
+        self._rows = StructReader(config.replace_null_with_default)
         self._kept = BySchema(self._without_fields)
 
     def apply(self, record: R) -> R | None:

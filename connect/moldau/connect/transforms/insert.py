@@ -16,8 +16,8 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     NullReplacing,
-    Rows,
     Sided,
+    StructReader,
     basics,
     require_map,
     require_struct,
@@ -92,7 +92,7 @@ class InsertField(Sided):
         self._insertions = [
             _insertion(spec, schema, value) for spec, schema, value in given if spec is not None
         ]
-        self._rows = Rows(config.replace_null_with_default)
+        self._rows = StructReader(config.replace_null_with_default)
         self._schemas = BySchema(self._plan)
 
     def change(

@@ -19,8 +19,8 @@ from moldau.connect.transforms.paths import WithPaths, map_with, parse_path, str
 from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     NullReplacing,
-    Rows,
     Sided,
+    StructReader,
     names_of,
     require_map,
     require_struct,
@@ -64,7 +64,7 @@ class MaskField(Sided):
         config = MaskFieldConfig.of(props)
         self._paths = [parse_path(path, config.field_syntax_version) for path in config.fields_]
         self._replacement = config.replacement
-        self._rows = Rows(config.replace_null_with_default)
+        self._rows = StructReader(config.replace_null_with_default)
 
     def change(
         self, record: ConnectRecord, schema: Schema | None, value: Any

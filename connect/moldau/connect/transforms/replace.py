@@ -14,8 +14,8 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     NullReplacing,
-    Rows,
     Sided,
+    StructReader,
     basics,
     names_of,
     require_map,
@@ -54,7 +54,7 @@ class ReplaceField(Sided):
         config = ReplaceFieldConfig.of(props)
         self._exclude, self._include = frozenset(config.exclude), frozenset(config.include)
         self._renames = dict(mapping.split(":") for mapping in config.renames)
-        self._rows = Rows(config.replace_null_with_default)
+        self._rows = StructReader(config.replace_null_with_default)
         self._plans = BySchema(self._plan)
         self._names = _Names(self._new_name)
 
@@ -140,7 +140,7 @@ class SetSchemaMetadata(Sided):
     def configure(self, props: Mapping[str, str]) -> None:
         config = SetSchemaMetadataConfig.of(props)
         self._name, self._version = config.schema_name, config.schema_version
-        self._rows = Rows(config.replace_null_with_default)
+        self._rows = StructReader(config.replace_null_with_default)
         self._schemas = BySchema(self._renamed)
 
     def change(

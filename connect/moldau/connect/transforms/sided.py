@@ -75,7 +75,7 @@ class BySchema(Generic[T]):
         return known[1]
 
 
-class Rows:
+class StructReader:
     """Reads the values of structs, with or without the defaults of their fields."""
 
     def __init__(self, replace_nulls: bool) -> None:

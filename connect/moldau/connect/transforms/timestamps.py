@@ -34,8 +34,8 @@ from moldau.connect.transforms.sided import (
     JAVA_PACKAGE,
     BySchema,
     NullReplacing,
-    Rows,
     Sided,
+    StructReader,
     require_map,
     require_struct,
 )
@@ -100,7 +100,7 @@ class TimestampConverter(Sided):
         self._target = config.target_type
         self._format = SimpleDateFormat(config.format) if config.format.strip() else None
         self._per_second = _PER_SECOND[config.unix_precision]
-        self._rows = Rows(config.replace_null_with_default)
+        self._rows = StructReader(config.replace_null_with_default)
         self._schemas = BySchema(self._plan)
 
     def change(

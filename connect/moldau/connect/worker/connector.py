@@ -20,7 +20,7 @@ T = TypeVar("T")
 Call = Callable[[], None]
 
 
-class Context(ConnectorContext):
+class WorkerConnectorContext(ConnectorContext):
     """The connector's context. The connector may call it from any of its threads."""
 
     def __init__(

@@ -30,13 +30,13 @@ from typing import Final
 
 from moldau.connect.installed.plugins import connector_class
 from moldau.connect.storage.keys import TaskId
-from moldau.connect.storage.statuses import State
+from moldau.connect.storage.statuses import ConnectorState
 from moldau.connect.task.link import Link
 from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message, TaskSpec, dump, parse
 from moldau.connect.task.settings import whole
 from moldau.connect.worker.host_process import HostProcess
-from moldau.connect.worker.placement import Isolation, Placement, hosts_max
+from moldau.connect.worker.placement import Isolation, TaskPlacement, hosts_max
 from moldau.errors import MoldauError
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
@@ -101,7 +101,7 @@ class Hosts:
         self._log = loggers.get("moldau.connect.worker")
         self._forks = ForkServer(PRELOADED, self._on_no_fork)
         setting = whole(settings, "task.hosts.max", -1)
-        self._placement = Placement(hosts_max(setting, core_count()))
+        self._placement = TaskPlacement(hosts_max(setting, core_count()))
         self._processes: dict[int, HostProcess] = {}
         self._runs = count(1)
         self._inside: dict[int, dict[TaskId, HostedTask]] = {}
@@ -280,7 +280,7 @@ class HostedTask(TaskConnection):
             process.send(run, message)
 
     def _pass_on(self, message: Message) -> None:
-        if message["type"] == "state" and message["state"] == State.FAILED.value:
+        if message["type"] == "state" and message["state"] == ConnectorState.FAILED.value:
             self._has_failed = True
         self._to_worker(message)
 

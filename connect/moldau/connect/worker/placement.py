@@ -51,7 +51,7 @@ class _Host:
     tasks: set[TaskId] = field(default_factory=set)
 
 
-class Placement:
+class TaskPlacement:
     """The tasks of each process, by the numbers of the processes."""
 
     def __init__(self, hosts_max: int) -> None:

@@ -17,11 +17,11 @@ from moldau.connect.api import Connector, SinkConnector
 from moldau.connect.errors import ConnectError
 from moldau.connect.installed.plugins import connector_class, resolved_for_a_time
 from moldau.connect.storage.keys import TaskId
-from moldau.connect.storage.statuses import State
+from moldau.connect.storage.statuses import ConnectorState
 from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message, TaskSpec
 from moldau.connect.task.settings import whole
-from moldau.connect.worker.connector import ConnectorThread, Context
+from moldau.connect.worker.connector import ConnectorThread, WorkerConnectorContext
 from moldau.connect.worker.eviction import evict
 from moldau.connect.worker.hosts import Hosts, TaskConnection, cannot_start
 from moldau.connect.worker.restarts import MOVED
@@ -42,7 +42,7 @@ QUIET_S: Final = 5.0
 class Listener(Protocol):
     """The interface to the herder, which handles the reports of tasks and connectors."""
 
-    def on_task_state(self, task: TaskId, state: State, trace: str | None) -> None: ...
+    def on_task_state(self, task: TaskId, state: ConnectorState, trace: str | None) -> None: ...
 
     def on_task_stays_failed(self, task: TaskId, trace: str | None, *, is_fenced: bool) -> None: ...
 
@@ -66,7 +66,7 @@ class _Task:
     connection: TaskConnection
     spec: TaskSpec
     ended: asyncio.Event = field(default_factory=asyncio.Event)
-    state: State = State.UNASSIGNED
+    state: ConnectorState = ConnectorState.UNASSIGNED
     is_stopping: bool = False
     has_left: bool = False
     """Whether the task reported that it has left its consumer group."""
@@ -113,7 +113,7 @@ class Worker:
             asked = self._listener.read_offsets(name, partitions)
             return ask_loop(loop, asked, CALL_S)
 
-        context = Context(
+        context = WorkerConnectorContext(
             loop,
             lambda: self._listener.on_reconfiguration(name),
             lambda error: self._listener.on_connector_error(name, error),
@@ -205,7 +205,7 @@ class Worker:
             await connection.start(spec)
         except OSError as error:
             self._tasks.pop(task)
-            self._listener.on_task_state(task, State.FAILED, cannot_start(error))
+            self._listener.on_task_state(task, ConnectorState.FAILED, cannot_start(error))
 
     def _on_message(self, task: TaskId, message: Message) -> None:
         run = self._tasks.get(task)
@@ -213,10 +213,10 @@ class Worker:
             return
         match message["type"]:
             case "state":
-                run.state = State(message["state"])
+                run.state = ConnectorState(message["state"])
                 if run.waits_for == STARTING:
                     run.waits_for = None
-                if not run.is_stopping or run.state is State.FAILED:
+                if not run.is_stopping or run.state is ConnectorState.FAILED:
                     self._tell_state(task, message)
             case "metrics":
                 self._on_metrics(run, message["values"])
@@ -230,7 +230,7 @@ class Worker:
                 self._runtime.spawn(self._answer(task, run, message), name=f"answer {task}")
 
     def _tell_state(self, task: TaskId, message: Message) -> None:
-        state, trace = State(message["state"]), message.get("trace")
+        state, trace = ConnectorState(message["state"]), message.get("trace")
         is_fenced = bool(message.get("is_fenced"))
         if is_fenced or message.get("is_permanent"):
             self._listener.on_task_stays_failed(task, trace, is_fenced=is_fenced)
@@ -261,9 +261,9 @@ class Worker:
         if run.is_stopping:
             return
         del self._tasks[task]
-        if run.state is not State.FAILED:
+        if run.state is not ConnectorState.FAILED:
             told = cause or "the task ended by itself -> look at the worker's log"
-            self._listener.on_task_state(task, State.FAILED, told)
+            self._listener.on_task_state(task, ConnectorState.FAILED, told)
 
     def change_task(self, task: TaskId, *, is_paused: bool) -> None:
         """Pause or resume the task. It reports its new state afterwards."""

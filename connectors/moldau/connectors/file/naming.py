@@ -22,7 +22,7 @@ _NAME = re.compile(r"(?P<topic>.+)-(?P<partition>\d+)-(?P<start>\d+)-(?P<end>\d+
 
 
 @dataclass(frozen=True, slots=True, order=True)
-class Range:
+class RolledOffsets:
     """The offsets of one roll of a partition, both inclusive."""
 
     topic: str
@@ -34,12 +34,14 @@ class Range:
         return f"{self.topic}-{self.partition}-{self.start:010d}-{self.end:010d}.{extension}"
 
 
-def range_of(path: str) -> Range | None:
+def range_of(path: str) -> RolledOffsets | None:
     """Return the range in a file's name; None for a file that is not of this sink."""
     found = _NAME.fullmatch(path.rpartition("/")[2])
     if found is None:
         return None
-    return Range(found["topic"], int(found["partition"]), int(found["start"]), int(found["end"]))
+    return RolledOffsets(
+        found["topic"], int(found["partition"]), int(found["start"]), int(found["end"])
+    )
 
 
 def check_template(template: str) -> str | None:

@@ -35,7 +35,7 @@ from moldau.connectors.file.formats import (
     json_line,
     to_plain,
 )
-from moldau.connectors.file.naming import DRAFT_SUFFIX, DRAFTS, Range, folder_of, range_of
+from moldau.connectors.file.naming import DRAFT_SUFFIX, DRAFTS, RolledOffsets, folder_of, range_of
 from moldau.connectors.file.parquet import write_rows
 from moldau.connectors.file.rolling import Roll
 from moldau.connectors.file.settings import FileSinkConfig
@@ -148,8 +148,8 @@ class RolledFileSinkTask(SinkTask):
         """Complete or remove the rolls that another task left, and continue after the last file."""
         wanted = set(partitions)
         drafts = f"{self._directory}/{DRAFTS}/"
-        finished: set[Range] = set()
-        left: list[tuple[str, Range]] = []
+        finished: set[RolledOffsets] = set()
+        left: list[tuple[str, RolledOffsets]] = []
         for path in self._storage.below(self._directory):
             found = range_of(path)
             if found is None or TopicPartition(found.topic, found.partition) not in wanted:
@@ -247,7 +247,7 @@ class RolledFileSinkTask(SinkTask):
     def _finish(self, partition: TopicPartition, roll: Roll) -> None:
         """Write a roll: all drafts first, then rename them."""
         assert roll.start is not None
-        name = Range(partition.topic, partition.partition, roll.start, roll.end)
+        name = RolledOffsets(partition.topic, partition.partition, roll.start, roll.end)
         places = [f"{folder}/{name.file_name(self._extension)}" for folder in roll.contents]
         try:
             for place, contents in zip(places, roll.contents.values(), strict=True):

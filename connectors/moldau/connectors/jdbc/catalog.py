@@ -14,7 +14,7 @@ import sqlalchemy as sa
 from sqlalchemy.engine import Connection
 from sqlalchemy.sql import sqltypes
 
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, Table, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, Table, TableId
 from moldau.connectors.jdbc.mysql_catalog import mysql_table
 from moldau.connectors.jdbc.postgresql_catalog import postgresql_table
 
@@ -22,65 +22,65 @@ _SYSTEM_SCHEMAS = re.compile(
     "pg_.*|information_schema|sys|mysql|performance_schema|db_.*|guest|INFORMATION_SCHEMA", re.I
 )
 _SQLITE_KINDS = (
-    (re.compile("DECIMAL_TEXT|NUMERIC|DECIMAL"), Kind.DECIMAL),
-    (re.compile("BOOL"), Kind.BOOLEAN),
-    (re.compile("DATETIME|TIMESTAMP"), Kind.TIMESTAMP),
-    (re.compile("^DATE"), Kind.DATE),
-    (re.compile("^TIME"), Kind.TIME),
-    (re.compile("INT"), Kind.INT64),
-    (re.compile("CHAR|CLOB|TEXT"), Kind.STRING),
-    (re.compile("REAL|FLOA|DOUB"), Kind.FLOAT64),
-    (re.compile("BLOB|BINARY"), Kind.BYTES),
+    (re.compile("DECIMAL_TEXT|NUMERIC|DECIMAL"), ColumnKind.DECIMAL),
+    (re.compile("BOOL"), ColumnKind.BOOLEAN),
+    (re.compile("DATETIME|TIMESTAMP"), ColumnKind.TIMESTAMP),
+    (re.compile("^DATE"), ColumnKind.DATE),
+    (re.compile("^TIME"), ColumnKind.TIME),
+    (re.compile("INT"), ColumnKind.INT64),
+    (re.compile("CHAR|CLOB|TEXT"), ColumnKind.STRING),
+    (re.compile("REAL|FLOA|DOUB"), ColumnKind.FLOAT64),
+    (re.compile("BLOB|BINARY"), ColumnKind.BYTES),
 )
-_DUCKDB_KINDS: Mapping[str, Kind] = {
-    "BOOLEAN": Kind.BOOLEAN,
-    "TINYINT": Kind.INT8,
-    "SMALLINT": Kind.INT16,
-    "UTINYINT": Kind.INT16,
-    "INTEGER": Kind.INT32,
-    "USMALLINT": Kind.INT32,
-    "BIGINT": Kind.INT64,
-    "UINTEGER": Kind.INT64,
-    "FLOAT": Kind.FLOAT32,
-    "DOUBLE": Kind.FLOAT64,
-    "VARCHAR": Kind.STRING,
-    "UUID": Kind.STRING,
-    "BIT": Kind.STRING,
-    "BIGNUM": Kind.STRING,
-    "BLOB": Kind.BYTES,
-    "DATE": Kind.DATE,
-    "TIME": Kind.TIME,
-    "TIMESTAMP": Kind.TIMESTAMP,
-    "TIMESTAMP_NS": Kind.TIMESTAMP,
-    "TIMESTAMP_MS": Kind.TIMESTAMP,
-    "TIMESTAMP_S": Kind.TIMESTAMP,
-    "TIMESTAMP WITH TIME ZONE": Kind.TIMESTAMP_TZ,
-    "JSON": Kind.JSON,
+_DUCKDB_KINDS: Mapping[str, ColumnKind] = {
+    "BOOLEAN": ColumnKind.BOOLEAN,
+    "TINYINT": ColumnKind.INT8,
+    "SMALLINT": ColumnKind.INT16,
+    "UTINYINT": ColumnKind.INT16,
+    "INTEGER": ColumnKind.INT32,
+    "USMALLINT": ColumnKind.INT32,
+    "BIGINT": ColumnKind.INT64,
+    "UINTEGER": ColumnKind.INT64,
+    "FLOAT": ColumnKind.FLOAT32,
+    "DOUBLE": ColumnKind.FLOAT64,
+    "VARCHAR": ColumnKind.STRING,
+    "UUID": ColumnKind.STRING,
+    "BIT": ColumnKind.STRING,
+    "BIGNUM": ColumnKind.STRING,
+    "BLOB": ColumnKind.BYTES,
+    "DATE": ColumnKind.DATE,
+    "TIME": ColumnKind.TIME,
+    "TIMESTAMP": ColumnKind.TIMESTAMP,
+    "TIMESTAMP_NS": ColumnKind.TIMESTAMP,
+    "TIMESTAMP_MS": ColumnKind.TIMESTAMP,
+    "TIMESTAMP_S": ColumnKind.TIMESTAMP,
+    "TIMESTAMP WITH TIME ZONE": ColumnKind.TIMESTAMP_TZ,
+    "JSON": ColumnKind.JSON,
 }
 _DUCKDB_LIST = re.compile(r"\[\d*\]$")
 # The first class that fits is used, so a subclass is listed before its base.
-_SQLALCHEMY_KINDS: tuple[tuple[type[Any], Kind], ...] = (
-    (sqltypes.Boolean, Kind.BOOLEAN),
-    (sqltypes.SmallInteger, Kind.INT16),
-    (sqltypes.BigInteger, Kind.INT64),
-    (sqltypes.Integer, Kind.INT32),
-    (sqltypes.REAL, Kind.FLOAT32),
-    (sqltypes.Float, Kind.FLOAT64),
-    (sqltypes.Numeric, Kind.DECIMAL),
-    (sqltypes.DateTime, Kind.TIMESTAMP),
-    (sqltypes.Date, Kind.DATE),
-    (sqltypes.Time, Kind.TIME),
-    (sqltypes._Binary, Kind.BYTES),
-    (sqltypes.JSON, Kind.JSON),
-    (sqltypes.String, Kind.STRING),
+_SQLALCHEMY_KINDS: tuple[tuple[type[Any], ColumnKind], ...] = (
+    (sqltypes.Boolean, ColumnKind.BOOLEAN),
+    (sqltypes.SmallInteger, ColumnKind.INT16),
+    (sqltypes.BigInteger, ColumnKind.INT64),
+    (sqltypes.Integer, ColumnKind.INT32),
+    (sqltypes.REAL, ColumnKind.FLOAT32),
+    (sqltypes.Float, ColumnKind.FLOAT64),
+    (sqltypes.Numeric, ColumnKind.DECIMAL),
+    (sqltypes.DateTime, ColumnKind.TIMESTAMP),
+    (sqltypes.Date, ColumnKind.DATE),
+    (sqltypes.Time, ColumnKind.TIME),
+    (sqltypes._Binary, ColumnKind.BYTES),
+    (sqltypes.JSON, ColumnKind.JSON),
+    (sqltypes.String, ColumnKind.STRING),
 )
-_BY_NAME: Mapping[str, Kind] = {
-    "TINYINT": Kind.INT8,
-    "DOUBLE": Kind.FLOAT64,
-    "DOUBLE_PRECISION": Kind.FLOAT64,
-    "DATETIMEOFFSET": Kind.TIMESTAMP_TZ,
-    "BIT": Kind.BOOLEAN,
-    "FLOAT": Kind.FLOAT64,
+_BY_NAME: Mapping[str, ColumnKind] = {
+    "TINYINT": ColumnKind.INT8,
+    "DOUBLE": ColumnKind.FLOAT64,
+    "DOUBLE_PRECISION": ColumnKind.FLOAT64,
+    "DATETIMEOFFSET": ColumnKind.TIMESTAMP_TZ,
+    "BIT": ColumnKind.BOOLEAN,
+    "FLOAT": ColumnKind.FLOAT64,
 }
 
 
@@ -159,18 +159,22 @@ def _column(described: Mapping[str, Any]) -> Column:
 def column_type(declared: Any) -> ColumnType:
     """Return the column type for a SQLAlchemy type. An unknown type is read as text."""
     if isinstance(declared, sqltypes.ARRAY):
-        return ColumnType(Kind.ARRAY, element=column_type(declared.item_type))
+        return ColumnType(ColumnKind.ARRAY, element=column_type(declared.item_type))
     name = type(declared).__name__.upper()
     kind = _BY_NAME.get(name)
     if kind is None:
         fitting = (kind for cls, kind in _SQLALCHEMY_KINDS if isinstance(declared, cls))
-        kind = next(fitting, Kind.JSON)
+        kind = next(fitting, ColumnKind.JSON)
     if getattr(declared, "unsigned", False):
-        wider = {Kind.INT8: Kind.INT16, Kind.INT16: Kind.INT32, Kind.INT32: Kind.INT64}
+        wider = {
+            ColumnKind.INT8: ColumnKind.INT16,
+            ColumnKind.INT16: ColumnKind.INT32,
+            ColumnKind.INT32: ColumnKind.INT64,
+        }
         kind = wider.get(kind, kind)
-    if kind is Kind.TIMESTAMP and getattr(declared, "timezone", False):
-        kind = Kind.TIMESTAMP_TZ
-    if kind is Kind.DECIMAL:
+    if kind is ColumnKind.TIMESTAMP and getattr(declared, "timezone", False):
+        kind = ColumnKind.TIMESTAMP_TZ
+    if kind is ColumnKind.DECIMAL:
         return ColumnType(kind, declared.precision, declared.scale)
     return ColumnType(kind)
 
@@ -180,10 +184,10 @@ def sqlite_type(declared: str) -> ColumnType:
     text = declared.upper()
     for pattern, kind in _SQLITE_KINDS:
         if pattern.search(text):
-            if kind is Kind.DECIMAL:
+            if kind is ColumnKind.DECIMAL:
                 return ColumnType(kind, *_digits(text))
             return ColumnType(kind)
-    return ColumnType(Kind.JSON)
+    return ColumnType(ColumnKind.JSON)
 
 
 def duckdb_type(declared: str) -> ColumnType:
@@ -191,17 +195,17 @@ def duckdb_type(declared: str) -> ColumnType:
     text = declared.upper()
     if (listed := _DUCKDB_LIST.search(text)) is not None:
         element = duckdb_type(text[: listed.start()])
-        return element if element.is_cast else ColumnType(Kind.ARRAY, element=element)
+        return element if element.is_cast else ColumnType(ColumnKind.ARRAY, element=element)
     if text.startswith("DECIMAL"):
-        return ColumnType(Kind.DECIMAL, *_digits(text))
+        return ColumnType(ColumnKind.DECIMAL, *_digits(text))
     if text in {"HUGEINT", "UBIGINT", "UHUGEINT"}:
-        return ColumnType(Kind.DECIMAL, 38, 0)
+        return ColumnType(ColumnKind.DECIMAL, 38, 0)
     if text.startswith("ENUM"):
-        return ColumnType(Kind.STRING)
+        return ColumnType(ColumnKind.STRING)
     if text.startswith(("STRUCT", "VARIANT")):
-        return ColumnType(Kind.JSON, is_cast=True)
+        return ColumnType(ColumnKind.JSON, is_cast=True)
     kind = _DUCKDB_KINDS.get(text)
-    return ColumnType(Kind.STRING, is_cast=True) if kind is None else ColumnType(kind)
+    return ColumnType(ColumnKind.STRING, is_cast=True) if kind is None else ColumnType(kind)
 
 
 def _digits(text: str) -> tuple[int | None, int | None]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 
-class Kind(Enum):
+class ColumnKind(Enum):
     """The kind of data in a column."""
 
     BOOLEAN = "boolean"
@@ -28,7 +28,7 @@ class Kind(Enum):
     ARRAY = "array"
 
 
-INTEGERS = (Kind.INT8, Kind.INT16, Kind.INT32, Kind.INT64)
+INTEGERS = (ColumnKind.INT8, ColumnKind.INT16, ColumnKind.INT32, ColumnKind.INT64)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class ColumnType:
     source has to cast the column in its query, because the driver would change values.
     """
 
-    kind: Kind
+    kind: ColumnKind
     precision: int | None = None
     scale: int | None = None
     element: ColumnType | None = None

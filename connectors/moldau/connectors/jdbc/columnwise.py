@@ -14,9 +14,9 @@ from operator import attrgetter, itemgetter
 from typing import Any, Final
 
 from moldau.connect.api import SinkColumns, SinkRecord, Struct
-from moldau.connectors.jdbc.shapes import Picked, Shape, coordinates
+from moldau.connectors.jdbc.shapes import Picked, RowShape, coordinates
 from moldau.connectors.jdbc.values import Convert, are_unchanged
-from moldau.connectors.jdbc.writing import Target
+from moldau.connectors.jdbc.writing import TargetTable
 
 Column = Sequence[Any]
 
@@ -28,7 +28,7 @@ COLUMN_TRIES: Final = 3
 class Prepared:
     """How rows of a shape are made for the current table."""
 
-    target: Target
+    target: TargetTable
     names: tuple[str, ...]
     key_converts: list[tuple[int, Convert]]
     converts: list[tuple[int, Convert]]
@@ -56,7 +56,7 @@ _KEY = attrgetter("key")
 
 
 def columns_of(
-    records: Sequence[SinkRecord], shape: Shape, prepared: Prepared, *, is_keyed: bool
+    records: Sequence[SinkRecord], shape: RowShape, prepared: Prepared, *, is_keyed: bool
 ) -> list[Column] | None:
     """Return the key's columns, then the others. With `is_keyed` they have the last row of each
     key, sorted by key. The records must be alike (`are_alike`)."""
@@ -72,7 +72,7 @@ def columns_of(
         return None
 
 
-def columns_of_part(part: SinkColumns, shape: Shape, prepared: Prepared) -> list[Column] | None:
+def columns_of_part(part: SinkColumns, shape: RowShape, prepared: Prepared) -> list[Column] | None:
     """Return the key's columns, then the others, of records that came as columns. Return None if
     they are of another kind."""
     try:
@@ -87,7 +87,7 @@ def columns_of_part(part: SinkColumns, shape: Shape, prepared: Prepared) -> list
         return None
 
 
-def _keys_of(part: SinkColumns, shape: Shape) -> list[Column] | None:
+def _keys_of(part: SinkColumns, shape: RowShape) -> list[Column] | None:
     picked = shape.key_picked
     if not shape.key:
         return []
@@ -121,7 +121,7 @@ def last_rows(columns: Sequence[Column], keys: int) -> list[Column]:
         raise UnsortableError(str(error)) from error
 
 
-def _side(records: Sequence[SinkRecord], shape: Shape, *, in_key: bool) -> list[Column]:
+def _side(records: Sequence[SinkRecord], shape: RowShape, *, in_key: bool) -> list[Column]:
     parts = shape.key if in_key else shape.others
     picked = shape.key_picked if in_key else shape.others_picked
     if not parts:

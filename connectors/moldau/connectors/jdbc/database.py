@@ -19,7 +19,7 @@ from sqlalchemy.pool import NullPool
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connectors.jdbc.address import Address
 from moldau.connectors.jdbc.dialects import Dialect
-from moldau.connectors.jdbc.failures import Failure, Meaning, understand
+from moldau.connectors.jdbc.failures import DatabaseFailure, Meaning, understand
 from moldau.connectors.jdbc.postgresql_catalog import load_as_text
 from moldau.connectors.pace import Pace
 from moldau.plugins.extras import install_command
@@ -66,7 +66,7 @@ def _install_driver(name: str) -> str:
 class PoisonError(Exception):
     """The database rejects a value: one of the written records is bad."""
 
-    def __init__(self, failure: Failure) -> None:
+    def __init__(self, failure: DatabaseFailure) -> None:
         super().__init__(str(failure))
         self.failure = failure
 
@@ -121,7 +121,7 @@ class Database:
         except self.errors as error:
             raise self._understood(error) from error
 
-    def stream(self, statement: str, parameters: Sequence[Any]) -> Rows:
+    def stream(self, statement: str, parameters: Sequence[Any]) -> ResultRows:
         """Run a query. Its rows stay on the server until they are fetched."""
         driver = self.driver
         name = self.dialect.name
@@ -135,7 +135,7 @@ class Database:
                     cursor.close()
                     cursor = self._named_cursor(driver)
                     cursor.execute(statement, tuple(parameters), binary=True)
-                return Rows(self, cursor, is_ahead=True)
+                return ResultRows(self, cursor, is_ahead=True)
             if name == "mysql":
                 from pymysql.cursors import SSCursor
 
@@ -145,7 +145,7 @@ class Database:
             cursor.execute(statement, tuple(parameters))
         except self.errors as error:
             raise self.lost(error, cursor) from error
-        return Rows(self, cursor)
+        return ResultRows(self, cursor)
 
     def _named_cursor(self, driver: Any) -> Any:
         """Return a server-side cursor, whose rows stay on the server."""
@@ -315,7 +315,7 @@ def _release(cursor: Any, errors: tuple[type[Exception], ...]) -> None:
             cursor.close()
 
 
-class Rows:
+class ResultRows:
     """The result of a running query. While a batch is used, a thread fetches the next one from a
     server that works meanwhile (PostgreSQL): only the thread uses the connection then."""
 

@@ -12,22 +12,22 @@ from decimal import Decimal
 from typing import Any
 
 from moldau.connectors.jdbc.catalog import duckdb_type
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType
 from moldau.connectors.jdbc.mysql_catalog import mysql_result_type
 from moldau.connectors.jdbc.postgresql_catalog import postgresql_type
 
-_PYTHON: tuple[tuple[type, Kind], ...] = (
-    (bool, Kind.BOOLEAN),
-    (int, Kind.INT64),
-    (float, Kind.FLOAT64),
-    (Decimal, Kind.DECIMAL),
-    (str, Kind.STRING),
-    (bytes, Kind.BYTES),
-    (bytearray, Kind.BYTES),
-    (datetime, Kind.TIMESTAMP),
-    (date, Kind.DATE),
-    (time, Kind.TIME),
-    (timedelta, Kind.TIME),
+_PYTHON: tuple[tuple[type, ColumnKind], ...] = (
+    (bool, ColumnKind.BOOLEAN),
+    (int, ColumnKind.INT64),
+    (float, ColumnKind.FLOAT64),
+    (Decimal, ColumnKind.DECIMAL),
+    (str, ColumnKind.STRING),
+    (bytes, ColumnKind.BYTES),
+    (bytearray, ColumnKind.BYTES),
+    (datetime, ColumnKind.TIMESTAMP),
+    (date, ColumnKind.DATE),
+    (time, ColumnKind.TIME),
+    (timedelta, ColumnKind.TIME),
 )
 
 
@@ -53,12 +53,14 @@ def _declared(backend: str, described: Any) -> ColumnType | None:
 def changed_columns(columns: Sequence[Column]) -> list[str]:
     """Return the columns of a query whose values the driver would change: a query is not altered,
     and only the columns of tables are cast."""
-    return [each.name for each in columns if each.type.is_cast and each.type.kind is not Kind.JSON]
+    return [
+        each.name for each in columns if each.type.is_cast and each.type.kind is not ColumnKind.JSON
+    ]
 
 
 def _of_values(values: Any) -> ColumnType:
     for value in values:
         if value is not None:
-            kind = next((kind for cls, kind in _PYTHON if isinstance(value, cls)), Kind.JSON)
+            kind = next((kind for cls, kind in _PYTHON if isinstance(value, cls)), ColumnKind.JSON)
             return ColumnType(kind)
-    return ColumnType(Kind.JSON)
+    return ColumnType(ColumnKind.JSON)

@@ -24,7 +24,7 @@ class Meaning(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Failure:
+class DatabaseFailure:
     """A classified error: its meaning, its cause in one line, and a hint if there is one."""
 
     meaning: Meaning
@@ -161,14 +161,14 @@ _WORDS: tuple[tuple[str, Meaning, str], ...] = (
 )
 
 
-def understand(error: BaseException) -> Failure:
+def understand(error: BaseException) -> DatabaseFailure:
     """Classify an error of SQLAlchemy or of a driver."""
     original = _driver_error(error)
     cause = one_line(original)
     found = _by_code(original)
     if found is None:
         found = _by_words(cause) or _by_class(original)
-    return Failure(found[0], cause, found[1])
+    return DatabaseFailure(found[0], cause, found[1])
 
 
 def one_line(error: BaseException) -> str:

@@ -8,36 +8,40 @@ from decimal import Decimal
 from typing import Any
 
 from moldau.connect.data import Logical, Schema, Type
-from moldau.connectors.jdbc.columns import ColumnType, Kind
+from moldau.connectors.jdbc.columns import ColumnKind, ColumnType
 
 _KINDS = {
-    Type.INT8: Kind.INT8,
-    Type.INT16: Kind.INT16,
-    Type.INT32: Kind.INT32,
-    Type.INT64: Kind.INT64,
-    Type.FLOAT32: Kind.FLOAT32,
-    Type.FLOAT64: Kind.FLOAT64,
-    Type.BOOLEAN: Kind.BOOLEAN,
-    Type.STRING: Kind.STRING,
-    Type.BYTES: Kind.BYTES,
-    Type.MAP: Kind.JSON,
-    Type.STRUCT: Kind.JSON,
+    Type.INT8: ColumnKind.INT8,
+    Type.INT16: ColumnKind.INT16,
+    Type.INT32: ColumnKind.INT32,
+    Type.INT64: ColumnKind.INT64,
+    Type.FLOAT32: ColumnKind.FLOAT32,
+    Type.FLOAT64: ColumnKind.FLOAT64,
+    Type.BOOLEAN: ColumnKind.BOOLEAN,
+    Type.STRING: ColumnKind.STRING,
+    Type.BYTES: ColumnKind.BYTES,
+    Type.MAP: ColumnKind.JSON,
+    Type.STRUCT: ColumnKind.JSON,
 }
-_LOGICAL = {Logical.DATE: Kind.DATE, Logical.TIME: Kind.TIME, Logical.TIMESTAMP: Kind.TIMESTAMP}
+_LOGICAL = {
+    Logical.DATE: ColumnKind.DATE,
+    Logical.TIME: ColumnKind.TIME,
+    Logical.TIMESTAMP: ColumnKind.TIMESTAMP,
+}
 
 
 def type_of_schema(schema: Schema) -> ColumnType:
     """Return the column type for a schema's values; structs and maps become JSON."""
     if schema.logical is Logical.DECIMAL:
-        return ColumnType(Kind.DECIMAL, None, schema.scale)
+        return ColumnType(ColumnKind.DECIMAL, None, schema.scale)
     if schema.logical is not None:
         return ColumnType(_LOGICAL[schema.logical])
     if schema.type is Type.ARRAY:
         assert schema.value_schema is not None
         element = type_of_schema(schema.value_schema)
-        if element.kind in (Kind.JSON, Kind.ARRAY):
-            return ColumnType(Kind.JSON)
-        return ColumnType(Kind.ARRAY, element=element)
+        if element.kind in (ColumnKind.JSON, ColumnKind.ARRAY):
+            return ColumnType(ColumnKind.JSON)
+        return ColumnType(ColumnKind.ARRAY, element=element)
     return ColumnType(_KINDS[schema.type])
 
 
@@ -47,46 +51,46 @@ def type_of_values(values: Iterable[Any]) -> ColumnType | None:
     Integers widen to decimals, integers and fractions to doubles. All other types that differ
     become text.
     """
-    found: Kind | None = None
+    found: ColumnKind | None = None
     for value in values:
         if value is None:
             continue
         kind = _kind_of(value)
         found = kind if found is None else _wider(found, kind)
-        if found is Kind.STRING:
+        if found is ColumnKind.STRING:
             break
     if found is None:
         return None
-    return ColumnType(found, 38, 0) if found is Kind.DECIMAL else ColumnType(found)
+    return ColumnType(found, 38, 0) if found is ColumnKind.DECIMAL else ColumnType(found)
 
 
-def _kind_of(value: Any) -> Kind:
+def _kind_of(value: Any) -> ColumnKind:
     if isinstance(value, bool):
-        return Kind.BOOLEAN
+        return ColumnKind.BOOLEAN
     if isinstance(value, int):
-        return Kind.INT64 if -(2**63) <= value < 2**63 else Kind.DECIMAL
+        return ColumnKind.INT64 if -(2**63) <= value < 2**63 else ColumnKind.DECIMAL
     if isinstance(value, float):
-        return Kind.FLOAT64
+        return ColumnKind.FLOAT64
     if isinstance(value, dict | list):
-        return Kind.JSON
+        return ColumnKind.JSON
     if isinstance(value, bytes | bytearray | memoryview):
-        return Kind.BYTES
+        return ColumnKind.BYTES
     if isinstance(value, datetime):
-        return Kind.TIMESTAMP
+        return ColumnKind.TIMESTAMP
     if isinstance(value, date):
-        return Kind.DATE
+        return ColumnKind.DATE
     if isinstance(value, time):
-        return Kind.TIME
-    return Kind.FLOAT64 if isinstance(value, Decimal) else Kind.STRING
+        return ColumnKind.TIME
+    return ColumnKind.FLOAT64 if isinstance(value, Decimal) else ColumnKind.STRING
 
 
-_NUMBERS = {Kind.INT64, Kind.FLOAT64, Kind.DECIMAL}
+_NUMBERS = {ColumnKind.INT64, ColumnKind.FLOAT64, ColumnKind.DECIMAL}
 
 
-def _wider(one: Kind, other: Kind) -> Kind:
+def _wider(one: ColumnKind, other: ColumnKind) -> ColumnKind:
     if one is other:
         return one
     both = {one, other}
     if both <= _NUMBERS:
-        return Kind.FLOAT64 if Kind.FLOAT64 in both else Kind.DECIMAL
-    return Kind.STRING
+        return ColumnKind.FLOAT64 if ColumnKind.FLOAT64 in both else ColumnKind.DECIMAL
+    return ColumnKind.STRING

@@ -33,7 +33,7 @@ from moldau.connect.data import (
     Schema,
 )
 from moldau.connect.errors import ConnectError, DataError
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType
 from moldau.connectors.jdbc.mysql_catalog import UNSIGNED_DIGITS
 from moldau.connectors.jdbc.values import json_text
 
@@ -82,7 +82,7 @@ class Mapping:
     is_exact: bool = False
 
 
-class Layout:
+class RowLayout:
     """Maps rows of one shape to the values of a struct schema."""
 
     def __init__(self, name: str | None, columns: Sequence[Column], mapping: Mapping) -> None:
@@ -148,16 +148,16 @@ class Layout:
 
 def _mapped(column: ColumnType, mapping: Mapping) -> tuple[Schema, Convert | None]:
     kind = column.kind
-    if kind is Kind.DECIMAL:
+    if kind is ColumnKind.DECIMAL:
         return _decimal(column, mapping.numeric)
-    if kind in (Kind.TIMESTAMP, Kind.TIMESTAMP_TZ):
+    if kind in (ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ):
         return _timestamp(mapping)
-    if kind is Kind.ARRAY:
+    if kind is ColumnKind.ARRAY:
         assert column.element is not None
         schema, convert = _mapped(column.element, mapping)
         items = Schema.array(schema.optionally())
-        return items, _each(convert, has_lists=column.element.kind is Kind.ARRAY)
-    if kind is Kind.INT64 and column.precision == UNSIGNED_DIGITS:
+        return items, _each(convert, has_lists=column.element.kind is ColumnKind.ARRAY)
+    if kind is ColumnKind.INT64 and column.precision == UNSIGNED_DIGITS:
         return INT64, _long
     schema, convert = _PLAIN[kind]
     return schema, None if mapping.is_exact and kind in _EXACT_KINDS else convert
@@ -244,21 +244,21 @@ def _bytes(value: Any) -> bytes:
     return value.encode() if isinstance(value, str) else bytes(value)
 
 
-_PLAIN: dict[Kind, tuple[Schema, Convert | None]] = {
-    Kind.BOOLEAN: (BOOLEAN, _boolean),
-    Kind.INT8: (INT8, _whole),
-    Kind.INT16: (INT16, _whole),
-    Kind.INT32: (INT32, _whole),
-    Kind.INT64: (INT64, _whole),
-    Kind.FLOAT32: (FLOAT32, float),
-    Kind.FLOAT64: (FLOAT64, float),
-    Kind.STRING: (STRING, _text),
-    Kind.JSON: (STRING, _text),
-    Kind.BYTES: (BYTES, _bytes),
-    Kind.DATE: (DATE, _date),
-    Kind.TIME: (TIME, _time),
+_PLAIN: dict[ColumnKind, tuple[Schema, Convert | None]] = {
+    ColumnKind.BOOLEAN: (BOOLEAN, _boolean),
+    ColumnKind.INT8: (INT8, _whole),
+    ColumnKind.INT16: (INT16, _whole),
+    ColumnKind.INT32: (INT32, _whole),
+    ColumnKind.INT64: (INT64, _whole),
+    ColumnKind.FLOAT32: (FLOAT32, float),
+    ColumnKind.FLOAT64: (FLOAT64, float),
+    ColumnKind.STRING: (STRING, _text),
+    ColumnKind.JSON: (STRING, _text),
+    ColumnKind.BYTES: (BYTES, _bytes),
+    ColumnKind.DATE: (DATE, _date),
+    ColumnKind.TIME: (TIME, _time),
 }
-_EXACT_KINDS = {*_PLAIN} - {Kind.TIME}
+_EXACT_KINDS = {*_PLAIN} - {ColumnKind.TIME}
 _UNCHANGED: dict[Convert, type] = {
     _boolean: bool,
     _whole: int,

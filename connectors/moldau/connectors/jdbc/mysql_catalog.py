@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from sqlalchemy.engine import Connection
 
-from moldau.connectors.jdbc.columns import INTEGERS, Column, ColumnType, Kind, Table, TableId
+from moldau.connectors.jdbc.columns import INTEGERS, Column, ColumnKind, ColumnType, Table, TableId
 
 _COLUMNS: Final = (
     "SELECT column_name, data_type, column_type, is_nullable, column_default, extra, "
@@ -19,39 +19,39 @@ _KEY: Final = (
     "SELECT column_name FROM information_schema.statistics WHERE index_name = 'PRIMARY' "
     "AND table_schema = COALESCE(%s, DATABASE()) AND table_name = %s ORDER BY seq_in_index"
 )
-_KINDS: Final[Mapping[str, Kind]] = {
-    "tinyint": Kind.INT8,
-    "smallint": Kind.INT16,
-    "mediumint": Kind.INT32,
-    "int": Kind.INT32,
-    "bigint": Kind.INT64,
-    "year": Kind.INT32,
-    "double": Kind.FLOAT64,
-    "date": Kind.DATE,
-    "time": Kind.TIME,
-    "datetime": Kind.TIMESTAMP,
-    "timestamp": Kind.TIMESTAMP,
-    "json": Kind.JSON,
-    **dict.fromkeys(("binary", "varbinary", "vector"), Kind.BYTES),
-    **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), Kind.BYTES),
-    **dict.fromkeys(("geometry", "point", "linestring", "polygon", "multipoint"), Kind.BYTES),
-    **dict.fromkeys(("multilinestring", "multipolygon", "geometrycollection"), Kind.BYTES),
-    "geomcollection": Kind.BYTES,
+_KINDS: Final[Mapping[str, ColumnKind]] = {
+    "tinyint": ColumnKind.INT8,
+    "smallint": ColumnKind.INT16,
+    "mediumint": ColumnKind.INT32,
+    "int": ColumnKind.INT32,
+    "bigint": ColumnKind.INT64,
+    "year": ColumnKind.INT32,
+    "double": ColumnKind.FLOAT64,
+    "date": ColumnKind.DATE,
+    "time": ColumnKind.TIME,
+    "datetime": ColumnKind.TIMESTAMP,
+    "timestamp": ColumnKind.TIMESTAMP,
+    "json": ColumnKind.JSON,
+    **dict.fromkeys(("binary", "varbinary", "vector"), ColumnKind.BYTES),
+    **dict.fromkeys(("tinyblob", "blob", "mediumblob", "longblob"), ColumnKind.BYTES),
+    **dict.fromkeys(("geometry", "point", "linestring", "polygon", "multipoint"), ColumnKind.BYTES),
+    **dict.fromkeys(("multilinestring", "multipolygon", "geometrycollection"), ColumnKind.BYTES),
+    "geomcollection": ColumnKind.BYTES,
 }
 """The other types are text: char, varchar, text, enum, set, uuid, inet4, inet6."""
-_BY_NUMBER: Final[Mapping[int, Kind]] = {
-    1: Kind.INT8,
-    2: Kind.INT16,
-    3: Kind.INT32,
-    5: Kind.FLOAT64,
-    7: Kind.TIMESTAMP,
-    8: Kind.INT64,
-    9: Kind.INT32,
-    10: Kind.DATE,
-    11: Kind.TIME,
-    12: Kind.TIMESTAMP,
-    245: Kind.JSON,
-    255: Kind.BYTES,
+_BY_NUMBER: Final[Mapping[int, ColumnKind]] = {
+    1: ColumnKind.INT8,
+    2: ColumnKind.INT16,
+    3: ColumnKind.INT32,
+    5: ColumnKind.FLOAT64,
+    7: ColumnKind.TIMESTAMP,
+    8: ColumnKind.INT64,
+    9: ColumnKind.INT32,
+    10: ColumnKind.DATE,
+    11: ColumnKind.TIME,
+    12: ColumnKind.TIMESTAMP,
+    245: ColumnKind.JSON,
+    255: ColumnKind.BYTES,
 }
 _BIT: Final = 16
 _FLOAT: Final = 4
@@ -60,7 +60,7 @@ _DECIMALS: Final = (0, 246)
 _TEXTS: Final = (15, 249, 250, 251, 252, 253, 254)
 _UNSIGNED: Final = 32
 _BINARY_CHARSET: Final = 63
-_WIDER: Final = dict(zip(INTEGERS, (*INTEGERS[1:], Kind.INT64), strict=True))
+_WIDER: Final = dict(zip(INTEGERS, (*INTEGERS[1:], ColumnKind.INT64), strict=True))
 UNSIGNED_DIGITS: Final = 20
 
 
@@ -92,12 +92,12 @@ def mysql_type(
 ) -> ColumnType:
     """Return the column type for a type in the catalog, such as `int` and `int(11) unsigned`."""
     if kind == "decimal":
-        return ColumnType(Kind.DECIMAL, precision, scale)
+        return ColumnType(ColumnKind.DECIMAL, precision, scale)
     if kind == "bit":
         return _bits(int(re.sub(r"\D", "", declared) or 1))
     if kind == "float":
-        return ColumnType(Kind.FLOAT32, is_cast=True)
-    found = _KINDS.get(kind, Kind.STRING)
+        return ColumnType(ColumnKind.FLOAT32, is_cast=True)
+    found = _KINDS.get(kind, ColumnKind.STRING)
     return _unsigned(found) if "unsigned" in declared and kind != "year" else ColumnType(found)
 
 
@@ -105,15 +105,15 @@ def mysql_result_type(described: Sequence[Any]) -> ColumnType | None:
     """Return the type of a result's column, whose description ends with flags and charset."""
     code, flags, charset = described[1], described[7], described[8]
     if code in _DECIMALS:
-        return ColumnType(Kind.DECIMAL, described[4], described[5])
+        return ColumnType(ColumnKind.DECIMAL, described[4], described[5])
     if code == _BIT:
         return _bits(described[3])
     if code == _FLOAT:
-        return ColumnType(Kind.FLOAT32, is_cast=True)
+        return ColumnType(ColumnKind.FLOAT32, is_cast=True)
     if code == _YEAR:
-        return ColumnType(Kind.INT32)
+        return ColumnType(ColumnKind.INT32)
     if code in _TEXTS:
-        return ColumnType(Kind.BYTES if charset == _BINARY_CHARSET else Kind.STRING)
+        return ColumnType(ColumnKind.BYTES if charset == _BINARY_CHARSET else ColumnKind.STRING)
     found = _BY_NUMBER.get(code)
     if found is None:
         return None
@@ -121,12 +121,12 @@ def mysql_result_type(described: Sequence[Any]) -> ColumnType | None:
 
 
 def _bits(count: int) -> ColumnType:
-    return ColumnType(Kind.BOOLEAN if count == 1 else Kind.BYTES)
+    return ColumnType(ColumnKind.BOOLEAN if count == 1 else ColumnKind.BYTES)
 
 
-def _unsigned(kind: Kind) -> ColumnType:
+def _unsigned(kind: ColumnKind) -> ColumnType:
     """Return the next wider whole number. An unsigned BIGINT is an INT64 whose values are checked,
     because almost all of them are small."""
-    if kind is Kind.INT64:
+    if kind is ColumnKind.INT64:
         return ColumnType(kind, UNSIGNED_DIGITS)
     return ColumnType(_WIDER.get(kind, kind))

@@ -13,27 +13,27 @@ from typing import Any, Final
 
 from sqlalchemy.engine import Connection
 
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, Table, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, Table, TableId
 
 NUMERIC: Final = 1700
-KINDS: Final[Mapping[int, Kind]] = {
-    16: Kind.BOOLEAN,
-    17: Kind.BYTES,
-    20: Kind.INT64,
-    21: Kind.INT16,
-    23: Kind.INT32,
-    26: Kind.INT64,
-    **dict.fromkeys((18, 19, 25, 1042, 1043), Kind.STRING),
-    700: Kind.FLOAT32,
-    701: Kind.FLOAT64,
-    1082: Kind.DATE,
-    1083: Kind.TIME,
-    1114: Kind.TIMESTAMP,
-    1184: Kind.TIMESTAMP_TZ,
-    NUMERIC: Kind.DECIMAL,
+KINDS: Final[Mapping[int, ColumnKind]] = {
+    16: ColumnKind.BOOLEAN,
+    17: ColumnKind.BYTES,
+    20: ColumnKind.INT64,
+    21: ColumnKind.INT16,
+    23: ColumnKind.INT32,
+    26: ColumnKind.INT64,
+    **dict.fromkeys((18, 19, 25, 1042, 1043), ColumnKind.STRING),
+    700: ColumnKind.FLOAT32,
+    701: ColumnKind.FLOAT64,
+    1082: ColumnKind.DATE,
+    1083: ColumnKind.TIME,
+    1114: ColumnKind.TIMESTAMP,
+    1184: ColumnKind.TIMESTAMP_TZ,
+    NUMERIC: ColumnKind.DECIMAL,
 }
 """The kinds of the types whose values the driver converts."""
-OWN_ARRAY: Final = ColumnType(Kind.STRING, element=ColumnType(Kind.STRING))
+OWN_ARRAY: Final = ColumnType(ColumnKind.STRING, element=ColumnType(ColumnKind.STRING))
 """An array of a type that users have made (their numbers begin at 16384): `{sad,ok}`."""
 _JSON: Final = frozenset((114, 3802))
 _RELATION: Final = (
@@ -103,12 +103,12 @@ def postgresql_type(number: int, digits: Digits = _NO_DIGITS, dimensions: int = 
     if element is not None:
         found = postgresql_type(element, digits)
         for _ in range(max(1, dimensions)):
-            found = ColumnType(Kind.ARRAY, element=found)
+            found = ColumnType(ColumnKind.ARRAY, element=found)
         return found
     if number == NUMERIC:
         precision, scale = digits
-        return ColumnType(Kind.DECIMAL, precision, scale if scale is None else _signed(scale))
-    return ColumnType(Kind.JSON if number in _JSON else KINDS.get(number, Kind.STRING))
+        return ColumnType(ColumnKind.DECIMAL, precision, scale if scale is None else _signed(scale))
+    return ColumnType(ColumnKind.JSON if number in _JSON else KINDS.get(number, ColumnKind.STRING))
 
 
 def _digits(modifier: int) -> Digits:

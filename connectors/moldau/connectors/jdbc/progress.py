@@ -21,7 +21,7 @@ class BadOffset(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Progress:
+class ReadProgress:
     """The last delivered incrementing value and instant (nanoseconds since 1970)."""
 
     incrementing: int | None = None
@@ -38,23 +38,23 @@ class Progress:
         return offset
 
 
-def from_offset(offset: Mapping[str, Any] | None) -> Progress:
+def from_offset(offset: Mapping[str, Any] | None) -> ReadProgress:
     """Parse an offset of this connector or of Confluent's; None is the beginning."""
     if not offset:
-        return Progress()
+        return ReadProgress()
     for name in ("incrementing", "timestamp", "timestamp_nanos"):
         value = offset.get(name)
         if value is not None and (isinstance(value, bool) or not isinstance(value, int)):
             raise BadOffset(f"offset field {name} must be a whole number, not {value!r}")
     milli = offset.get("timestamp")
     if milli is None:
-        return Progress(offset.get("incrementing"))
+        return ReadProgress(offset.get("incrementing"))
     nanos = offset.get("timestamp_nanos")
     if nanos is None:
-        return Progress(offset.get("incrementing"), milli * NANOS_OF_MILLI)
+        return ReadProgress(offset.get("incrementing"), milli * NANOS_OF_MILLI)
     if not 0 <= nanos < NANOS_OF_SECOND:
         raise BadOffset(f"offset field timestamp_nanos must be below {NANOS_OF_SECOND}: {nanos}")
-    return Progress(offset.get("incrementing"), milli // 1000 * NANOS_OF_SECOND + nanos)
+    return ReadProgress(offset.get("incrementing"), milli // 1000 * NANOS_OF_SECOND + nanos)
 
 
 def source_partition(table: str) -> dict[str, str]:

@@ -1,7 +1,7 @@
 """Reads one table or query: converts rows to source records with the right offsets.
 
-A `Reading` knows nothing of connections and clocks. The task runs its query, passes the rows in
-batches, and marks the last batch.
+A `TableReading` knows nothing of connections and clocks. The task runs its query, passes the rows
+in batches, and marks the last batch.
 
 In timestamp mode the last row of a batch waits for the next one, which shows whether its instant is
 complete (see `progress`).
@@ -16,8 +16,8 @@ from typing import Any
 from moldau.connect.api import SourceBatch
 from moldau.connect.data import Schema, Struct
 from moldau.connect.errors import DataError
-from moldau.connectors.jdbc.layout import Layout
-from moldau.connectors.jdbc.progress import Progress
+from moldau.connectors.jdbc.layout import RowLayout
+from moldau.connectors.jdbc.progress import ReadProgress
 from moldau.connectors.jdbc.query import Bound, Criteria, Mode, Select
 
 Rows = Sequence[Sequence[Any]]
@@ -36,18 +36,18 @@ class Route:
     key_columns: tuple[str, ...] = ()
 
 
-class Reading:
+class TableReading:
     """The state while one table or query is read."""
 
     def __init__(
-        self, route: Route, select: Select, criteria: Criteria, progress: Progress
+        self, route: Route, select: Select, criteria: Criteria, progress: ReadProgress
     ) -> None:
         self.route = route
         self.select = select
         self.criteria = criteria
         self.progress = progress
         self._make: Callable[[Rows], SourceBatch] = self._unready
-        self._layout: Layout | None = None
+        self._layout: RowLayout | None = None
         self._held: Sequence[Any] | None = None
         self._key: Key = _no_key
         self._stamps: tuple[int, ...] = ()
@@ -58,7 +58,7 @@ class Reading:
         values = {Bound.BEGIN: begin, Bound.END: end, Bound.LAST: last}
         return tuple(values[bound] for bound in self.select.bounds)
 
-    def begin(self, layout: Layout) -> None:
+    def begin(self, layout: RowLayout) -> None:
         """Begin a new result. A row that was held back from an interrupted result is dropped."""
         self._layout = layout
         self._held = None
@@ -99,7 +99,7 @@ class Reading:
         numbers = [row[at] for row in rows]
         if set(map(type, numbers)) != {int}:
             numbers = [self._number_of(number) for number in numbers]
-        last = Progress(numbers[-1])
+        last = ReadProgress(numbers[-1])
         offsets = lambda: [{"incrementing": number} for number in numbers]  # noqa: E731
         batch = self._made(rows, offsets, last.to_offset())
         self.progress = last
@@ -112,7 +112,7 @@ class Reading:
         offset = progress.to_offset()
         for instant, following in zip(instants, [*instants[1:], after], strict=False):
             if following != instant:
-                progress = Progress(None, instant)
+                progress = ReadProgress(None, instant)
                 offset = progress.to_offset()
             offsets.append(offset)
         batch = self._made(rows, lambda: offsets, offsets[-1])
@@ -120,7 +120,9 @@ class Reading:
         return batch
 
     def _both(self, rows: Rows) -> SourceBatch:
-        places = [Progress(self._number_of(row[self._number]), self._instant(row)) for row in rows]
+        places = [
+            ReadProgress(self._number_of(row[self._number]), self._instant(row)) for row in rows
+        ]
         last = places[-1]
         batch = self._made(rows, lambda: [place.to_offset() for place in places], last.to_offset())
         self.progress = last

@@ -19,7 +19,7 @@ instead of values is a delete. A plain tuple is cheap: one is made for each reco
 
 
 @dataclass(slots=True)
-class Step:
+class TableChanges:
     """The changes of a table, in this order: deletes by key, then rows by their columns."""
 
     deletes: list[Row] = field(default_factory=list)
@@ -27,9 +27,9 @@ class Step:
     """Names of the non-key columns -> rows: the key's values, then those of the columns."""
 
 
-def plain(changes: Iterable[Change]) -> list[Step]:
+def plain(changes: Iterable[Change]) -> list[TableChanges]:
     """Return inserts in order. A delete ends a step, because it affects earlier inserts."""
-    steps = [Step()]
+    steps = [TableChanges()]
     for key, names, others in changes:
         step = steps[-1]
         if others is not None:
@@ -39,13 +39,13 @@ def plain(changes: Iterable[Change]) -> list[Step]:
             rows.append(key + others)
             continue
         if step.writes:
-            step = Step()
+            step = TableChanges()
             steps.append(step)
         step.deletes.append(key)
     return steps
 
 
-def last_of_each_key(changes: Sequence[Change]) -> list[Step]:
+def last_of_each_key(changes: Sequence[Change]) -> list[TableChanges]:
     """Return the last state of each key. A later write without a column keeps its value."""
     final: dict[Any, tuple[bool, Change | None]] = {}
     keys: dict[Any, Row] = {}
@@ -64,7 +64,7 @@ def last_of_each_key(changes: Sequence[Change]) -> list[Step]:
         if earlier is not None and earlier[1] != names:
             change = _merged(earlier, change)
         final[key] = (deleted, change)
-    step = Step()
+    step = TableChanges()
     for key in _sorted(final):
         deleted, last = final[key]
         if deleted:

@@ -1,6 +1,6 @@
 """From records to rows: the table, the columns, and the columns of the key.
 
-Records with the same topic and the same schemas have one `Shape`, which is computed once. Plain
+Records with the same topic and the same schemas have one `RowShape`, which is computed once. Plain
 JSON has a shape for each set of fields.
 """
 
@@ -21,7 +21,7 @@ _KAFKA_SCHEMAS = (STRING, INT32, INT64)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Part:
+class ShapeColumn:
     """One column of a shape: its name, and its schema if there is one."""
 
     name: str
@@ -44,12 +44,12 @@ class Picked:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Shape:
+class RowShape:
     """How records of one kind become rows; the key's columns come first."""
 
     table: TableId
-    key: tuple[Part, ...]
-    others: tuple[Part, ...]
+    key: tuple[ShapeColumn, ...]
+    others: tuple[ShapeColumn, ...]
     key_of: Extract
     others_of: Extract
     key_picked: Picked | None = None
@@ -70,11 +70,11 @@ class Shapes:
 
     def __init__(self, config: SinkConfig) -> None:
         self._config = config
-        self._known: dict[Any, Shape] = {}
+        self._known: dict[Any, RowShape] = {}
         self._last: tuple[Any, ...] = (self, self, "", None, None)
         """Schemas, topic and key type of the last struct record, and its shape, often reused."""
 
-    def of(self, record: SinkRecord) -> Shape:
+    def of(self, record: SinkRecord) -> RowShape:
         value = record.value
         if (
             record.value_schema is self._last[0]
@@ -83,7 +83,7 @@ class Shapes:
             and type(value) is Struct
             and type(record.key) is self._last[3]
         ):
-            found: Shape = self._last[4]
+            found: RowShape = self._last[4]
             return found
         fields = tuple(value) if isinstance(value, dict) and record.value_schema is None else None
         key_fields = tuple(record.key) if isinstance(record.key, dict) else type(record.key)
@@ -103,7 +103,7 @@ class Shapes:
             self._last = (*schemas, record.topic, type(record.key), shape)
         return shape
 
-    def _build(self, record: SinkRecord) -> Shape:
+    def _build(self, record: SinkRecord) -> RowShape:
         try:
             table = self._config.table_of(record.topic)
         except ValueError as error:
@@ -115,10 +115,10 @@ class Shapes:
                     "the record has no value -> set delete.enabled=true to delete rows, or drop "
                     "such records with a Filter transform"
                 )
-            return Shape(table, key, (), key_of, _nothing)
+            return RowShape(table, key, (), key_of, _nothing)
         taken = {part.name for part in key}
         parts, others_of = self._others(record, taken)
-        return Shape(
+        return RowShape(
             table,
             key,
             parts,
@@ -128,7 +128,7 @@ class Shapes:
             self._picked(_names(record.value_schema, record.value), parts, of_key=False),
         )
 
-    def _key_picked(self, record: SinkRecord, key: Sequence[Part]) -> Picked | None:
+    def _key_picked(self, record: SinkRecord, key: Sequence[ShapeColumn]) -> Picked | None:
         if self._config.key_mode is KeyMode.RECORD_VALUE:
             names = _names(record.value_schema, record.value)
             return self._picked(names, key, of_key=False)
@@ -137,14 +137,14 @@ class Shapes:
         return None
 
     def _picked(
-        self, names: Sequence[str] | None, parts: Sequence[Part], *, of_key: bool
+        self, names: Sequence[str] | None, parts: Sequence[ShapeColumn], *, of_key: bool
     ) -> Picked | None:
         if names is None:
             return None
         positions = tuple(names.index(part.name) for part in parts)
         return Picked(of_key, positions, self._defaults(parts))
 
-    def _defaults(self, parts: Sequence[Part]) -> tuple[tuple[int, Any], ...]:
+    def _defaults(self, parts: Sequence[ShapeColumn]) -> tuple[tuple[int, Any], ...]:
         """Return the defaults that replace None in these parts, by their indexes."""
         if not self._config.null_to_default:
             return ()
@@ -154,14 +154,14 @@ class Shapes:
             if part.schema is not None and part.schema.default is not None
         )
 
-    def _key(self, record: SinkRecord) -> tuple[tuple[Part, ...], Extract]:
+    def _key(self, record: SinkRecord) -> tuple[tuple[ShapeColumn, ...], Extract]:
         mode = self._config.key_mode
         names = self._config.key_fields_of(record.topic)
         if mode is KeyMode.NONE:
             return (), _nothing
         if mode is KeyMode.KAFKA:
             named = zip(names or KAFKA_COLUMNS, _KAFKA_SCHEMAS, strict=True)
-            return tuple(Part(name, schema) for name, schema in named), coordinates
+            return tuple(ShapeColumn(name, schema) for name, schema in named), coordinates
         if mode is KeyMode.RECORD_VALUE:
             return self._fields(record.value_schema, record.value, names, "value")
         if record.key is None:
@@ -173,11 +173,11 @@ class Shapes:
                 "the record's key is a single value, so pk.fields must name one column, "
                 f"not {list(names)}"
             )
-        return (Part(names[0], record.key_schema),), lambda each: (each.key,)
+        return (ShapeColumn(names[0], record.key_schema),), lambda each: (each.key,)
 
     def _fields(
         self, schema: Schema | None, value: Any, names: Sequence[str], where: str
-    ) -> tuple[tuple[Part, ...], Extract]:
+    ) -> tuple[tuple[ShapeColumn, ...], Extract]:
         """Return the key's parts from a struct or a dict: the named fields, or all."""
         available = _available(schema, value)
         if available is None:
@@ -191,10 +191,12 @@ class Shapes:
                 f"{', '.join(available)}"
             )
         chosen = {name: available[name] for name in names} if names else available
-        parts = tuple(Part(name, part) for name, part in chosen.items())
+        parts = tuple(ShapeColumn(name, part) for name, part in chosen.items())
         return parts, self._extract(schema, parts, where)
 
-    def _others(self, record: SinkRecord, taken: set[str]) -> tuple[tuple[Part, ...], Extract]:
+    def _others(
+        self, record: SinkRecord, taken: set[str]
+    ) -> tuple[tuple[ShapeColumn, ...], Extract]:
         available = _available(record.value_schema, record.value)
         if available is None:
             column = self._config.text_column
@@ -203,14 +205,14 @@ class Shapes:
                     f"the value is a {type(record.value).__name__}, not an object with fields -> "
                     "use a converter that gives structs or JSON objects"
                 )
-            return (Part(column, STRING),), lambda each: (each.value,)
+            return (ShapeColumn(column, STRING),), lambda each: (each.value,)
         chosen = [name for name in available if name not in taken]
         if self._config.whitelist:
             chosen = [name for name in chosen if name in self._config.whitelist]
-        parts = tuple(Part(name, available[name]) for name in chosen)
+        parts = tuple(ShapeColumn(name, available[name]) for name in chosen)
         return parts, self._extract(record.value_schema, parts, "value")
 
-    def _extract(self, schema: Schema | None, parts: Sequence[Part], where: str) -> Extract:
+    def _extract(self, schema: Schema | None, parts: Sequence[ShapeColumn], where: str) -> Extract:
         """Return a function from a record to the values of these parts."""
         if schema is None:
             names = [part.name for part in parts]

@@ -38,13 +38,13 @@ from moldau.connectors.jdbc.columnwise import (
 from moldau.connectors.jdbc.connecting import open_database
 from moldau.connectors.jdbc.database import Database, PoisonError
 from moldau.connectors.jdbc.inference import type_of_schema
-from moldau.connectors.jdbc.reduction import Change, Step, last_of_each_key, plain
-from moldau.connectors.jdbc.shapes import Part, Shape, Shapes
+from moldau.connectors.jdbc.reduction import Change, TableChanges, last_of_each_key, plain
+from moldau.connectors.jdbc.shapes import RowShape, ShapeColumn, Shapes
 from moldau.connectors.jdbc.sink_settings import InsertMode, KeyMode, SinkConfig
 from moldau.connectors.jdbc.stored_offsets import StoredOffsets
 from moldau.connectors.jdbc.structure import Samples, Structure
 from moldau.connectors.jdbc.values import Conversions, Convert
-from moldau.connectors.jdbc.writing import Target, Writer, writer_for
+from moldau.connectors.jdbc.writing import TableWriter, TargetTable, writer_for
 from moldau.connectors.pace import Pace
 
 T = TypeVar("T")
@@ -52,7 +52,7 @@ T = TypeVar("T")
 _log = logging.getLogger(__name__)
 
 
-_Entry = tuple[SinkRecord, Target | None, Change | None]
+_Entry = tuple[SinkRecord, TargetTable | None, Change | None]
 """A record with its row; None instead of a row for a record that was reported."""
 
 
@@ -75,8 +75,8 @@ class JdbcSinkTask(ColumnSinkTask):
         self._shapes = Shapes(config)
         self._structure = Structure(self._database, config)
         self._conversions = Conversions(self._database.dialect.name, config.zone())
-        self._writer: Writer = writer_for(self._database)
-        self._prepared: dict[Shape, Prepared] = {}
+        self._writer: TableWriter = writer_for(self._database)
+        self._prepared: dict[RowShape, Prepared] = {}
         self._version = 0
         self._retries = config.max_retries
         self._progress: dict[TopicPartition, int] = {}
@@ -200,9 +200,9 @@ class JdbcSinkTask(ColumnSinkTask):
 
     def _entries(self, records: list[SinkRecord]) -> list[_Entry]:
         """Return each record with its row. First make the tables fit."""
-        shaped: list[tuple[SinkRecord, Shape | None]] = []
-        groups: dict[Shape, list[SinkRecord]] = {}
-        last: Shape | None = None
+        shaped: list[tuple[SinkRecord, RowShape | None]] = []
+        groups: dict[RowShape, list[SinkRecord]] = {}
+        last: RowShape | None = None
         of_last: list[SinkRecord] = []
         for each in records:
             record = each
@@ -220,7 +220,7 @@ class JdbcSinkTask(ColumnSinkTask):
         self._prepare(groups)
         return [self._entry(record, shape) for record, shape in shaped]
 
-    def _prepare(self, groups: Mapping[Shape, list[SinkRecord]]) -> None:
+    def _prepare(self, groups: Mapping[RowShape, list[SinkRecord]]) -> None:
         """Make the tables fit these shapes, and prepare the conversions."""
         for shape, group in groups.items():
             self._structure.fit(shape, _samples(shape, group))
@@ -232,7 +232,7 @@ class JdbcSinkTask(ColumnSinkTask):
             if shape not in self._prepared:
                 self._prepared[shape] = self._preparation(shape)
 
-    def _entry(self, record: SinkRecord, shape: Shape | None) -> _Entry:
+    def _entry(self, record: SinkRecord, shape: RowShape | None) -> _Entry:
         if shape is None:
             return record, None, None
         prepared = self._prepared[shape]
@@ -252,20 +252,20 @@ class JdbcSinkTask(ColumnSinkTask):
             return record, None, None
         return record, prepared.target, (key, prepared.names, others)
 
-    def _preparation(self, shape: Shape) -> Prepared:
+    def _preparation(self, shape: RowShape) -> Prepared:
         table = self._structure.table(shape.table)
         kept = [i for i, part in enumerate(shape.others) if part.name in table.by_name]
         others = [shape.others[index] for index in kept]
         mode = self._config.insert_mode
         return Prepared(
-            Target(shape.table, shape.key_names, mode),
+            TargetTable(shape.table, shape.key_names, mode),
             tuple(part.name for part in others),
             self._converts(shape.key, table),
             self._converts(others, table),
             None if len(kept) == len(shape.others) else kept,
         )
 
-    def _converts(self, parts: Collection[Part], table: Table) -> list[tuple[int, Convert]]:
+    def _converts(self, parts: Collection[ShapeColumn], table: Table) -> list[tuple[int, Convert]]:
         found = []
         for index, part in enumerate(parts):
             convert = self._convert(part, table.by_name[part.name].type)
@@ -273,7 +273,7 @@ class JdbcSinkTask(ColumnSinkTask):
                 found.append((index, convert))
         return found
 
-    def _convert(self, part: Part, target: ColumnType) -> Convert | None:
+    def _convert(self, part: ShapeColumn, target: ColumnType) -> Convert | None:
         if part.name in self._config.timestamp_fields:
             unit_ns = 1000 if self._config.timestamp_precision == "microseconds" else 1
             return self._conversions.since_epoch(target, unit_ns)
@@ -348,13 +348,13 @@ class JdbcSinkTask(ColumnSinkTask):
         with self._database.transaction() as connection:
             if not self._writer.write_columns(connection, target, target.key + names, columns):
                 rows = list(zip(*columns, strict=True))
-                self._writer.write(connection, target, Step(writes={names: rows}))
+                self._writer.write(connection, target, TableChanges(writes={names: rows}))
             if self._offsets is not None:
                 self._offsets.store(connection, offsets)
         if self._offsets is not None:
             self._offsets.stored(offsets)
 
-    def _shape_of_part(self, part: SinkColumns) -> Shape | None:
+    def _shape_of_part(self, part: SinkColumns) -> RowShape | None:
         """Return the shape of these records, and make their table fit; None if they have none, or
         some of them are stored already."""
         first = part.first
@@ -367,7 +367,7 @@ class JdbcSinkTask(ColumnSinkTask):
             self._prepare({shape: [first]})
         return shape if self._structure.is_fit(shape) else None
 
-    def _shape_of_all(self, records: list[SinkRecord]) -> Shape | None:
+    def _shape_of_all(self, records: list[SinkRecord]) -> RowShape | None:
         """Return the shape that all records have, if their table is known to fit it."""
         if not records or self._structure.version != self._version or not are_alike(records):
             return None
@@ -376,7 +376,7 @@ class JdbcSinkTask(ColumnSinkTask):
             return None
         return shape
 
-    def _shape_as_it_is(self, record: SinkRecord) -> Shape | None:
+    def _shape_as_it_is(self, record: SinkRecord) -> RowShape | None:
         """Return the shape of a record; None if the record is rejected, or is a change event."""
         try:
             return self._shapes.of(record) if self._events.opened(record) is record else None
@@ -401,8 +401,8 @@ class JdbcSinkTask(ColumnSinkTask):
 
     def _transact(self, entries: list[_Entry]) -> None:
         assert self._database is not None
-        changes: dict[Target, list[Change]] = {}
-        last: Target | None = None
+        changes: dict[TargetTable, list[Change]] = {}
+        last: TargetTable | None = None
         of_last: list[Change] = []
         for _, target, change in entries:
             if change is not None and target is not None:
@@ -424,7 +424,7 @@ class JdbcSinkTask(ColumnSinkTask):
             self._offsets.stored(offsets)
         self._written.append([entry[0] for entry in entries])
 
-    def _steps(self, changes: list[Change]) -> list[Step]:
+    def _steps(self, changes: list[Change]) -> list[TableChanges]:
         return last_of_each_key(changes) if self._is_keyed else plain(changes)
 
     @property
@@ -442,7 +442,7 @@ class JdbcSinkTask(ColumnSinkTask):
         reporter.report(record, error)
 
 
-def _samples(shape: Shape, group: Sequence[SinkRecord]) -> Samples:
+def _samples(shape: RowShape, group: Sequence[SinkRecord]) -> Samples:
     """Return a function that yields the values of a column in records of one shape."""
 
     def samples(name: str, in_key: bool) -> Iterable[Any]:

@@ -14,7 +14,7 @@ from typing import Any
 
 from moldau.connect.api import ConnectError, RetriableError, SourceBatch, SourceTask
 from moldau.connectors.jdbc.catalog import read_table
-from moldau.connectors.jdbc.columns import Column, Kind, Table, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, Table, TableId
 from moldau.connectors.jdbc.connecting import open_database
 from moldau.connectors.jdbc.criteria import (
     criteria_of,
@@ -22,18 +22,18 @@ from moldau.connectors.jdbc.criteria import (
     refused_columns,
     refused_query,
 )
-from moldau.connectors.jdbc.database import Database, Rows
+from moldau.connectors.jdbc.database import Database, ResultRows
 from moldau.connectors.jdbc.description import result_columns
 from moldau.connectors.jdbc.dialects import Dialect
-from moldau.connectors.jdbc.layout import EPOCH, Layout, from_instant
+from moldau.connectors.jdbc.layout import EPOCH, RowLayout, from_instant
 from moldau.connectors.jdbc.progress import (
     QUERY_PARTITION,
-    Progress,
+    ReadProgress,
     from_offset,
     known_partitions,
 )
 from moldau.connectors.jdbc.query import Criteria, Select, build_select
-from moldau.connectors.jdbc.reading import Reading, Route
+from moldau.connectors.jdbc.reading import Route, TableReading
 from moldau.connectors.jdbc.selection import TABLES_KEY, tables_from_text
 from moldau.connectors.jdbc.source_settings import SourceConfig
 from moldau.connectors.pace import Pace
@@ -49,7 +49,7 @@ _LOWEST = -(2**63)
 class _Source:
     """A table (or the query) with its reading, and when to read it next."""
 
-    reading: Reading
+    reading: TableReading
     table: Table | None
     due: float = 0.0
     failures: int = 0
@@ -61,7 +61,7 @@ class _Running:
     """The result from which rows are being fetched."""
 
     source: _Source
-    rows: Rows
+    rows: ResultRows
     fetched: list[Any] = field(default_factory=list)
 
 
@@ -168,7 +168,7 @@ class JdbcSourceTask(SourceTask):
             backend = self._database.dialect.name
             columns, name = result_columns(backend, rows.description, running.fetched), None
             self._check_query(columns)
-        layout = Layout(name, columns, self._mapping)
+        layout = RowLayout(name, columns, self._mapping)
         reading.begin(layout)
         source.has_zone = self._has_zone(layout, reading.criteria)
         return running
@@ -195,7 +195,7 @@ class JdbcSourceTask(SourceTask):
             since = reading.progress.timestamp_ns
             if since is None and self._config.timestamp_initial == -1:
                 since = until
-                reading.progress = Progress(reading.progress.incrementing, since)
+                reading.progress = ReadProgress(reading.progress.incrementing, since)
             begin_at = _EARLIEST if since is None else from_instant(since)
             begin = dialect.instant_parameter(begin_at, zone, has_zone=source.has_zone)
             end = dialect.instant_parameter(from_instant(until), zone, has_zone=source.has_zone)
@@ -203,11 +203,11 @@ class JdbcSourceTask(SourceTask):
         return reading.parameters(begin, end, _LOWEST if last is None else last)
 
     @staticmethod
-    def _has_zone(layout: Layout, criteria: Criteria) -> bool:
+    def _has_zone(layout: RowLayout, criteria: Criteria) -> bool:
         kinds = {
             layout.columns[layout.position(name)].type.kind for name in criteria.timestamp_columns
         }
-        return kinds == {Kind.TIMESTAMP_TZ}
+        return kinds == {ColumnKind.TIMESTAMP_TZ}
 
     def _table(self, table: TableId) -> Table:
         assert self._database is not None
@@ -229,9 +229,11 @@ class JdbcSourceTask(SourceTask):
         keys = table.primary_key if config.key_from_primary_key else tuple(config.key_fields)
         partitions = known_partitions(table_id.catalog, table_id.schema, table_id.name)
         route = Route(config.topic_prefix + table_id.name, partitions[0], keys)
-        reading = Reading(route, self._select(table, criteria), criteria, self._stored(partitions))
+        reading = TableReading(
+            route, self._select(table, criteria), criteria, self._stored(partitions)
+        )
         stamps = {table.by_name[name].type.kind for name in criteria.timestamp_columns}
-        return _Source(reading, table, has_zone=stamps == {Kind.TIMESTAMP_TZ})
+        return _Source(reading, table, has_zone=stamps == {ColumnKind.TIMESTAMP_TZ})
 
     def _select(self, table: Table, criteria: Criteria) -> Select:
         """Return the query of a table. Without a column to cast, it also finds new columns."""
@@ -258,9 +260,9 @@ class JdbcSourceTask(SourceTask):
         route = Route(config.topic_prefix, QUERY_PARTITION, tuple(config.key_fields))
         text = dialect.escape(config.query_text)
         select = build_select(dialect, text, criteria, dialect.escape(config.query_suffix))
-        return _Source(Reading(route, select, criteria, self._stored([QUERY_PARTITION])), None)
+        return _Source(TableReading(route, select, criteria, self._stored([QUERY_PARTITION])), None)
 
-    def _stored(self, partitions: Sequence[Mapping[str, str]]) -> Progress:
+    def _stored(self, partitions: Sequence[Mapping[str, str]]) -> ReadProgress:
         """Return where to continue: the first stored offset among the partition's spellings."""
         offsets = self.context.offset_storage_reader.offsets(list(partitions))
         stored = next((offset for _, offset in offsets if offset), None)
@@ -268,7 +270,7 @@ class JdbcSourceTask(SourceTask):
         initial = self._config.timestamp_initial
         if stored is None:
             since = initial * 1_000_000 if initial is not None and initial >= 0 else None
-            return Progress(self._config.incrementing_initial, since)
+            return ReadProgress(self._config.incrementing_initial, since)
         return progress
 
     def _again(self, source: _Source, error: RetriableError) -> ConnectError:

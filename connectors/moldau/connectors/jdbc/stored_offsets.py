@@ -15,7 +15,7 @@ from sqlalchemy.engine import Connection
 from moldau.client import TopicPartition
 from moldau.connect.api import RetriableError
 from moldau.connectors.jdbc.catalog import read_table
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId
 from moldau.connectors.jdbc.database import Database, PoisonError
 
 TABLE = TableId(None, None, "__connect_offsets")
@@ -130,11 +130,11 @@ class StoredOffsets:
     def _create(self, connection: Connection) -> None:
         if read_table(connection, TABLE) is not None:
             return
-        text, number = ColumnType(Kind.STRING), ColumnType(Kind.INT64)
+        text, number = ColumnType(ColumnKind.STRING), ColumnType(ColumnKind.INT64)
         columns = [
             Column("connector", text, nullable=False),
             Column("topic", text, nullable=False),
-            Column("partition", ColumnType(Kind.INT32), nullable=False),
+            Column("partition", ColumnType(ColumnKind.INT32), nullable=False),
             Column(_OFFSET, number, nullable=False),
         ]
         connection.exec_driver_sql(self._database.dialect.create_table(TABLE, columns, _KEY))

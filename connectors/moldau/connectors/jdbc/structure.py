@@ -11,10 +11,10 @@ from typing import Any
 
 from moldau.connect.api import ConnectError
 from moldau.connectors.jdbc.catalog import read_table
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, Table, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, Table, TableId
 from moldau.connectors.jdbc.database import Database, PoisonError
 from moldau.connectors.jdbc.inference import type_of_values
-from moldau.connectors.jdbc.shapes import Part, Shape
+from moldau.connectors.jdbc.shapes import RowShape, ShapeColumn
 from moldau.connectors.jdbc.sink_settings import SinkConfig
 
 _log = logging.getLogger(__name__)
@@ -30,18 +30,18 @@ class Structure:
         self._database = database
         self._config = config
         self._tables: dict[TableId, Table] = {}
-        self._fitting: set[Shape] = set()
+        self._fitting: set[RowShape] = set()
         self.version = 0
 
     def table(self, table: TableId) -> Table:
         """Return a table that was passed to `fit`."""
         return self._tables[table]
 
-    def is_fit(self, shape: Shape) -> bool:
+    def is_fit(self, shape: RowShape) -> bool:
         """Whether the table is known to have all columns of the shape."""
         return shape in self._fitting and shape.table in self._tables
 
-    def fit(self, shape: Shape, samples: Samples) -> None:
+    def fit(self, shape: RowShape, samples: Samples) -> None:
         """Make the table of a shape have all columns for which the rows have values."""
         table = self._tables.get(shape.table)
         if table is not None and shape in self._fitting:
@@ -66,7 +66,7 @@ class Structure:
         with self._database.transaction() as connection:
             return read_table(connection, table)
 
-    def _create(self, shape: Shape, samples: Samples) -> Table:
+    def _create(self, shape: RowShape, samples: Samples) -> Table:
         if not self._config.auto_create:
             raise ConnectError(
                 f"table {shape.table} does not exist -> create it, or set auto.create=true"
@@ -80,7 +80,7 @@ class Structure:
         self._change([dialect.create_table(shape.table, columns, shape.key_names)], shape.table)
         return self._after_change(shape.table)
 
-    def _missing(self, table: Table, shape: Shape, samples: Samples) -> list[Column]:
+    def _missing(self, table: Table, shape: RowShape, samples: Samples) -> list[Column]:
         missing = []
         for part in (*shape.key, *shape.others):
             if part.name in table.by_name:
@@ -130,11 +130,11 @@ class Structure:
         return found
 
 
-def _column(part: Part, samples: Samples, *, in_key: bool) -> Column | None:
+def _column(part: ShapeColumn, samples: Samples, *, in_key: bool) -> Column | None:
     """Return the column for a part; None for a JSON field with only nulls."""
     if part.schema is not None:
         return part.column(in_key)
     found = type_of_values(samples(part.name, in_key))
     if found is None:
-        return Column(part.name, ColumnType(Kind.STRING)) if in_key else None
+        return Column(part.name, ColumnType(ColumnKind.STRING)) if in_key else None
     return Column(part.name, found, nullable=not in_key)

@@ -16,24 +16,24 @@ from typing import Any
 import orjson
 
 from moldau.connect.data import Struct
-from moldau.connectors.jdbc.columns import INTEGERS, ColumnType, Kind
+from moldau.connectors.jdbc.columns import INTEGERS, ColumnKind, ColumnType
 
 Convert = Callable[[Any], Any]
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _DAY_ZERO = date(1970, 1, 1)
 _SAME = {
-    Kind.INT8,
-    Kind.INT16,
-    Kind.INT32,
-    Kind.INT64,
-    Kind.FLOAT32,
-    Kind.FLOAT64,
-    Kind.BOOLEAN,
-    Kind.STRING,
+    ColumnKind.INT8,
+    ColumnKind.INT16,
+    ColumnKind.INT32,
+    ColumnKind.INT64,
+    ColumnKind.FLOAT32,
+    ColumnKind.FLOAT64,
+    ColumnKind.BOOLEAN,
+    ColumnKind.STRING,
 }
 _JSON_LIKE = (bool, dict, Struct, bytes)
-_NO_PARTS = {Kind.FLOAT32, Kind.FLOAT64, Kind.DECIMAL, Kind.BOOLEAN}
+_NO_PARTS = {ColumnKind.FLOAT32, ColumnKind.FLOAT64, ColumnKind.DECIMAL, ColumnKind.BOOLEAN}
 
 
 def json_text(value: Any) -> str:
@@ -67,25 +67,25 @@ class Conversions:
         """Return the conversion of values with a schema; None if the driver needs none."""
         kind = source.kind
         if kind in _SAME:
-            if target.kind is Kind.STRING and kind is not Kind.STRING:
+            if target.kind is ColumnKind.STRING and kind is not ColumnKind.STRING:
                 return _text
-            return self.times_in(target) if target.kind is Kind.TIMESTAMP else None
-        if target.element is not None and target.kind is Kind.STRING:
+            return self.times_in(target) if target.kind is ColumnKind.TIMESTAMP else None
+        if target.element is not None and target.kind is ColumnKind.STRING:
             return _texts
-        if kind is Kind.ARRAY:
-            if self._has_arrays and target.kind is Kind.ARRAY:
+        if kind is ColumnKind.ARRAY:
+            if self._has_arrays and target.kind is ColumnKind.ARRAY:
                 return self._array(source)
             return json_text
-        if kind is Kind.JSON and self._has_arrays and target.kind is Kind.ARRAY:
+        if kind is ColumnKind.JSON and self._has_arrays and target.kind is ColumnKind.ARRAY:
             return _nested
         return {
-            Kind.JSON: json_text,
-            Kind.DECIMAL: self._decimal,
-            Kind.BYTES: bytes,
-            Kind.DATE: date.isoformat if self._is_text else None,
-            Kind.TIME: time.isoformat if self._is_text else None,
-            Kind.TIMESTAMP: None if self._ignores_utc else self._timestamp(target),
-            Kind.TIMESTAMP_TZ: None if self._ignores_utc else self._timestamp(target),
+            ColumnKind.JSON: json_text,
+            ColumnKind.DECIMAL: self._decimal,
+            ColumnKind.BYTES: bytes,
+            ColumnKind.DATE: date.isoformat if self._is_text else None,
+            ColumnKind.TIME: time.isoformat if self._is_text else None,
+            ColumnKind.TIMESTAMP: None if self._ignores_utc else self._timestamp(target),
+            ColumnKind.TIMESTAMP_TZ: None if self._ignores_utc else self._timestamp(target),
         }[kind]
 
     def untyped(self, target: ColumnType) -> Convert:
@@ -93,21 +93,21 @@ class Conversions:
         kind = target.kind
         if kind in INTEGERS:
             return _whole
-        if kind is Kind.STRING and target.element is not None:
+        if kind is ColumnKind.STRING and target.element is not None:
             return _texts
-        if kind is Kind.ARRAY and self._has_arrays:
+        if kind is ColumnKind.ARRAY and self._has_arrays:
             return _plain
         if kind in _NO_PARTS:
-            return _decimal_text if self._is_text and kind is not Kind.BOOLEAN else _one
+            return _decimal_text if self._is_text and kind is not ColumnKind.BOOLEAN else _one
         return {
-            Kind.STRING: _text,
-            Kind.JSON: _json,
-            Kind.ARRAY: _json,
-            Kind.BYTES: _bytes,
-            Kind.DATE: self._date,
-            Kind.TIME: self._time,
-            Kind.TIMESTAMP: self._any_timestamp(target),
-            Kind.TIMESTAMP_TZ: self._any_timestamp(target),
+            ColumnKind.STRING: _text,
+            ColumnKind.JSON: _json,
+            ColumnKind.ARRAY: _json,
+            ColumnKind.BYTES: _bytes,
+            ColumnKind.DATE: self._date,
+            ColumnKind.TIME: self._time,
+            ColumnKind.TIMESTAMP: self._any_timestamp(target),
+            ColumnKind.TIMESTAMP_TZ: self._any_timestamp(target),
         }[kind]
 
     def times_in(self, target: ColumnType) -> Convert:
@@ -129,7 +129,7 @@ class Conversions:
 
     def _timestamp(self, target: ColumnType) -> Convert:
         zone = self._zone
-        if target.kind is Kind.TIMESTAMP_TZ and not self._is_text:
+        if target.kind is ColumnKind.TIMESTAMP_TZ and not self._is_text:
             return lambda value: value
         if zone is UTC and not self._is_text:
             return lambda value: (

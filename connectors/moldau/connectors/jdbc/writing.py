@@ -1,7 +1,7 @@
 """Writes rows, inside a transaction that the sink has opened. One class for each way of writing.
 
-`Writer` works everywhere: one statement, repeated by the driver for many rows. `CopyWriter` is for
-PostgreSQL: COPY into the table, or into a staging table and from there with one statement.
+`TableWriter` works everywhere: one statement, repeated by the driver for many rows. `CopyWriter` is
+for PostgreSQL: COPY into the table, or into a staging table and from there with one statement.
 `ValuesWriter` is for DuckDB, which is slow row by row: one statement with many rows.
 """
 
@@ -17,7 +17,7 @@ from moldau.connectors.jdbc.columns import TableId
 from moldau.connectors.jdbc.copy_data import Column, CopyData, copy_data
 from moldau.connectors.jdbc.database import Database
 from moldau.connectors.jdbc.dialects import Dialect
-from moldau.connectors.jdbc.reduction import Row, Step
+from moldau.connectors.jdbc.reduction import Row, TableChanges
 from moldau.connectors.jdbc.sink_settings import InsertMode
 
 Rows = list[Row] | CopyData
@@ -36,7 +36,7 @@ _VALUES_MAX = 2_000
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class TargetTable:
     """A table, the columns of its key, and the insert mode."""
 
     table: TableId
@@ -44,7 +44,7 @@ class Target:
     mode: InsertMode
 
 
-class Writer:
+class TableWriter:
     """Writes with one statement, which the driver repeats for many rows."""
 
     takes_columns: ClassVar[bool] = False
@@ -57,7 +57,7 @@ class Writer:
     def dialect(self) -> Dialect:
         return self._database.dialect
 
-    def write(self, connection: Connection, target: Target, step: Step) -> None:
+    def write(self, connection: Connection, target: TargetTable, step: TableChanges) -> None:
         """Carry out one step; the caller commits."""
         if step.deletes:
             statement = self.dialect.delete(target.table, target.key)
@@ -74,7 +74,7 @@ class Writer:
     def write_columns(
         self,
         connection: Connection,
-        target: Target,
+        target: TargetTable,
         names: tuple[str, ...],
         columns: Sequence[Column],
     ) -> bool:
@@ -86,17 +86,17 @@ class Writer:
         return
 
     def insert(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
+        self, connection: Connection, target: TargetTable, columns: tuple[str, ...], rows: list[Row]
     ) -> None:
         self.repeat(connection, self.dialect.insert(target.table, columns), rows)
 
     def upsert(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
+        self, connection: Connection, target: TargetTable, columns: tuple[str, ...], rows: list[Row]
     ) -> None:
         self.repeat(connection, self.dialect.upsert(target.table, target.key, columns), rows)
 
     def update(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
+        self, connection: Connection, target: TargetTable, columns: tuple[str, ...], rows: list[Row]
     ) -> None:
         keys = len(target.key)
         if len(columns) > keys:
@@ -107,7 +107,7 @@ class Writer:
         connection.exec_driver_sql(statement, list(rows))
 
 
-class CopyWriter(Writer):
+class CopyWriter(TableWriter):
     """Writes with PostgreSQL's COPY, which is several times faster than statements."""
 
     takes_columns = True
@@ -121,7 +121,7 @@ class CopyWriter(Writer):
     def write_columns(
         self,
         connection: Connection,
-        target: Target,
+        target: TargetTable,
         names: tuple[str, ...],
         columns: Sequence[Column],
     ) -> bool:
@@ -145,12 +145,12 @@ class CopyWriter(Writer):
         self._views.clear()
 
     def insert(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
+        self, connection: Connection, target: TargetTable, columns: tuple[str, ...], rows: list[Row]
     ) -> None:
         self._insert(connection, target, columns, rows)
 
     def upsert(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
+        self, connection: Connection, target: TargetTable, columns: tuple[str, ...], rows: list[Row]
     ) -> None:
         if len(rows) < _STAGING_ROWS_MIN:
             super().upsert(connection, target, columns, rows)
@@ -158,7 +158,7 @@ class CopyWriter(Writer):
             self._upsert(connection, target, columns, rows)
 
     def update(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: list[Row]
+        self, connection: Connection, target: TargetTable, columns: tuple[str, ...], rows: list[Row]
     ) -> None:
         if len(rows) < _STAGING_ROWS_MIN or len(columns) == len(target.key):
             super().update(connection, target, columns, rows)
@@ -166,7 +166,7 @@ class CopyWriter(Writer):
             self._update(connection, target, columns, rows)
 
     def _insert(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: Rows
+        self, connection: Connection, target: TargetTable, columns: tuple[str, ...], rows: Rows
     ) -> None:
         """COPY into the table. A view takes no COPY, so its rows come from a staging table."""
         table = self.dialect.table(target.table)
@@ -178,7 +178,7 @@ class CopyWriter(Writer):
         connection.exec_driver_sql(f"INSERT INTO {table} ({names}) SELECT {names} FROM {stage}")
 
     def _upsert(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: Rows
+        self, connection: Connection, target: TargetTable, columns: tuple[str, ...], rows: Rows
     ) -> None:
         stage = self._stage(connection, target, columns, rows)
         names = self.dialect.names(columns)
@@ -189,7 +189,7 @@ class CopyWriter(Writer):
         )
 
     def _update(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: Rows
+        self, connection: Connection, target: TargetTable, columns: tuple[str, ...], rows: Rows
     ) -> None:
         stage = self._stage(connection, target, columns, rows)
         quoted = self.dialect.identifier
@@ -202,7 +202,7 @@ class CopyWriter(Writer):
         )
 
     def _stage(
-        self, connection: Connection, target: Target, columns: tuple[str, ...], rows: Rows
+        self, connection: Connection, target: TargetTable, columns: tuple[str, ...], rows: Rows
     ) -> str:
         """Put the rows into a temporary table without constraints. Return its name."""
         number = self._stages.setdefault((target.table, columns), len(self._stages))
@@ -251,7 +251,7 @@ def _unescaped(text: str) -> str:
     return text.replace("%%", "%")
 
 
-class ValuesWriter(Writer):
+class ValuesWriter(TableWriter):
     """Writes many rows with one statement."""
 
     def repeat(self, connection: Connection, statement: str, rows: Sequence[Row]) -> None:
@@ -268,7 +268,7 @@ class ValuesWriter(Writer):
             connection.exec_driver_sql(f"{before} VALUES {values}{after}", parameters)
 
 
-def writer_for(database: Database) -> Writer:
+def writer_for(database: Database) -> TableWriter:
     """Return the fastest writer for a database."""
     ways = {"postgresql": CopyWriter, "duckdb": ValuesWriter}
-    return ways.get(database.dialect.name, Writer)(database)
+    return ways.get(database.dialect.name, TableWriter)(database)

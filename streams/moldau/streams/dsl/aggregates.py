@@ -12,7 +12,7 @@ import msgspec
 
 from moldau.streams.expressions import values
 from moldau.streams.expressions.kinds import Kind, without_none
-from moldau.streams.expressions.python import ByType, Coder, Source
+from moldau.streams.expressions.python import ByType, Coder, FieldSource
 from moldau.streams.expressions.tree import Apply, Field
 from moldau.streams.expressions.typed import Typed
 from moldau.streams.plan.functions import Folding
@@ -27,7 +27,7 @@ class Aggregation:
     def __init__(self, parts: Parts, record: Any) -> None:
         self._functions: list[tuple[str, Any]] = []
         self._numbers = 0
-        source = Source(_VALUE, without_none(record)[0], is_present=True)
+        source = FieldSource(_VALUE, without_none(record)[0], is_present=True)
         self._coder = Coder(source, self._bind, self._variable)
         self._first: list[str] = []
         self._add: list[str] = []

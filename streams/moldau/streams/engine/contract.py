@@ -16,7 +16,7 @@ from typing import Protocol
 from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.parts import Store
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 
 
 class EmitsPending(Exception):
@@ -55,7 +55,7 @@ class RunsPartition(Protocol):
         """Return the records made since the last call, one batch for each topic."""
         ...
 
-    def flush(self) -> Mapping[str, Changes]:
+    def flush(self) -> Mapping[str, ChangelogRecords]:
         """Emit what caches hold back, write all rows, return the changes of each logged store.
         Raise EmitsPending if that has to wait for another attempt."""
         ...
@@ -68,7 +68,7 @@ class RunsPartition(Protocol):
         """End the operators, after the last commit: what they emit is dropped."""
         ...
 
-    def restore(self, store: str, changes: Changes) -> None:
+    def restore(self, store: str, changes: ChangelogRecords) -> None:
         """Apply changelog records of a store. Only before the first `process`."""
         ...
 

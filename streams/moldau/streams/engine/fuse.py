@@ -17,7 +17,7 @@ from moldau.streams.engine.scope import Fields, Scope
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import Writer
 from moldau.streams.expressions.kinds import without_none
-from moldau.streams.expressions.python import Coder, Source
+from moldau.streams.expressions.python import Coder, FieldSource
 from moldau.streams.expressions.tree import Apply, Field
 from moldau.streams.expressions.typed import Typed
 from moldau.streams.plan import operations as op
@@ -81,7 +81,7 @@ def coder(writer: Writer, record: Any, scope: Scope) -> Coder:
     """Return what writes the source of expressions over the value."""
     known = scope.fields
     names = {} if known is None else known.names
-    source = Source(scope.value, without_none(record)[0], known is not None, names)
+    source = FieldSource(scope.value, without_none(record)[0], known is not None, names)
     return Coder(source, writer.bind, writer.variable)
 
 

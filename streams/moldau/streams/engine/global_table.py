@@ -9,7 +9,7 @@ from moldau.streams.plan.plan import GlobalTable
 from moldau.streams.problems import RecordFailed, RecordPlace
 from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.state.backing import Backing
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.keyvalue import Entry, KeyValueStore
 
 
@@ -44,7 +44,7 @@ class GlobalStore:
         Raise RecordFailed for a record that cannot be read, or return it if the policy is to skip
         it.
         """
-        changes = Changes()
+        changes = ChangelogRecords()
         skipped: list[RecordFailed] = []
         for offset, key, value, time in zip(
             chunk.offsets, chunk.keys, chunk.values, chunk.timestamps, strict=True

@@ -29,7 +29,7 @@ from moldau.streams.engine.parts import Store
 from moldau.streams.engine.spans import TaskSpans
 from moldau.streams.plan.plan import Program
 from moldau.streams.state.backing import Backing
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.tracing import Tracer
 
 _EMPTY: tuple[Any, ...] = ()
@@ -347,7 +347,7 @@ class Task:
     def take_outputs(self) -> list[Outputs]:
         return self.network.outlets.take()
 
-    def flush(self) -> Mapping[str, Changes]:
+    def flush(self) -> Mapping[str, ChangelogRecords]:
         self._start(0)
         self.network.current.end()
         self._check_pending()
@@ -382,7 +382,7 @@ class Task:
         if self._failures.pending:
             raise EmitsPending(min(each.due_ms for each in self._failures.pending))
 
-    def restore(self, store: str, changes: Changes) -> None:
+    def restore(self, store: str, changes: ChangelogRecords) -> None:
         assert not self._is_started, "a store is restored before its task runs"
         self.network.stores[store].restore(changes)
 

@@ -24,7 +24,7 @@ _PLAIN: Final = (bool, int, str, bytes, type(None))
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class FieldSource:
     """Where an expression finds the fields of its record: in `fields` by name, or in `value`."""
 
     value: str
@@ -37,7 +37,7 @@ class Source:
 class Coder:
     """Writes the source of expressions over one record."""
 
-    def __init__(self, source: Source, bind: Bind, variable: Callable[[str], str]) -> None:
+    def __init__(self, source: FieldSource, bind: Bind, variable: Callable[[str], str]) -> None:
         self._source = source
         self._bind = bind
         self._variable = variable
@@ -304,7 +304,7 @@ class ByType:
         typed = applied(Apply(self._node.name, fields, self._node.options), operands)
         bound: dict[str, Any] = {}
         coder = Coder(
-            Source("", Any, is_present=True, fields={name: name for name in names}),
+            FieldSource("", Any, is_present=True, fields={name: name for name in names}),
             _binding(bound),
             _numbered(),
         )
@@ -314,7 +314,7 @@ class ByType:
 def function_of(typed: Typed, record: Any) -> Callable[[Any], Any]:
     """Return the expression as a function of the record, which may be None."""
     bound: dict[str, Any] = {}
-    source = Source("value", without_none(record)[0], is_present=False)
+    source = FieldSource("value", without_none(record)[0], is_present=False)
     text = Coder(source, _binding(bound), _numbered()).value(typed)
     return _compiled("value", text, bound)
 

@@ -15,7 +15,7 @@ from moldau.streams.lakes.rows import LakeRows
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StateError
 from moldau.streams.state.backing import Backing, MemoryBacking
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreKind, StoreSpec
 
 _TIME: Final = Struct(">q")
@@ -48,7 +48,7 @@ def restored_task(
     return Task(program, partition, backings, metadata=metadata, global_tables=lakes)
 
 
-def changes_of(program: Program, partition: int, store: StoreSpec, rows: Rows) -> Changes:
+def changes_of(program: Program, partition: int, store: StoreSpec, rows: Rows) -> ChangelogRecords:
     """Return the changelog that holds these rows. Raise StateError if they cannot be carried."""
     found = _changes(store, rows)
     backings = backings_of(program)
@@ -61,7 +61,7 @@ def changes_of(program: Program, partition: int, store: StoreSpec, rows: Rows) -
     return found
 
 
-def newest(changes: Changes) -> dict[bytes, tuple[bytes, int]]:
+def newest(changes: ChangelogRecords) -> dict[bytes, tuple[bytes, int]]:
     """Return what a changelog holds: the last value and time of each key, without deleted ones."""
     found: dict[bytes, tuple[bytes, int]] = {}
     for key, value, time in zip(changes.keys, changes.values, changes.timestamps, strict=True):
@@ -72,12 +72,14 @@ def newest(changes: Changes) -> dict[bytes, tuple[bytes, int]]:
     return found
 
 
-def difference(store: StoreSpec, before: Changes, after: Changes) -> Changes:
+def difference(
+    store: StoreSpec, before: ChangelogRecords, after: ChangelogRecords
+) -> ChangelogRecords:
     """Return the records that lead a changelog from `before` to `after`.
 
     A versioned store has several records of a key, which all count: it gets all, after deletions of
     nothing."""
-    found = Changes()
+    found = ChangelogRecords()
     if store.kind is StoreKind.VERSIONED:
         there = set(zip(before.keys, before.values, before.timestamps, strict=True))
         for row in zip(after.keys, after.values, after.timestamps, strict=True):
@@ -94,15 +96,15 @@ def difference(store: StoreSpec, before: Changes, after: Changes) -> Changes:
     return found
 
 
-def _changes(store: StoreSpec, rows: Rows) -> Changes:
-    found = Changes()
+def _changes(store: StoreSpec, rows: Rows) -> ChangelogRecords:
+    found = ChangelogRecords()
     for key, value in rows.items():
         row = _record(store, key, value)
         if row is not None:
             found.add(*row)
     if store.kind is StoreKind.VERSIONED:
         order: Sequence[int] = sorted(range(len(found)), key=found.timestamps.__getitem__)
-        return Changes(
+        return ChangelogRecords(
             [found.keys[at] for at in order],
             [found.values[at] for at in order],
             [found.timestamps[at] for at in order],

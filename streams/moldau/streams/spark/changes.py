@@ -20,7 +20,7 @@ _DELETE_RANGE: Final = 3
 _LEVEL: Final = 1
 
 
-class Change(NamedTuple):
+class StoreChange(NamedTuple):
     """One operation on a store, which is named by its place in the program.
 
     `end` is the end of a deleted range; else None."""
@@ -34,7 +34,7 @@ class Change(NamedTuple):
 class RecordingBacking:
     """A backing that also records what is written to it."""
 
-    def __init__(self, backing: Backing, store: int, changes: list[Change]) -> None:
+    def __init__(self, backing: Backing, store: int, changes: list[StoreChange]) -> None:
         self._backing = backing
         self._store = store
         self._changes = changes
@@ -50,15 +50,15 @@ class RecordingBacking:
     def write(self, rows: Sequence[Row]) -> None:
         """Put rows; a value of None deletes the row."""
         self._backing.write(rows)
-        self._changes.extend(Change(self._store, key, value) for key, value in rows)
+        self._changes.extend(StoreChange(self._store, key, value) for key, value in rows)
 
     def delete_range(self, first: bytes, end: bytes) -> None:
         """Delete the rows with first <= key < end."""
         self._backing.delete_range(first, end)
-        self._changes.append(Change(self._store, first, None, end))
+        self._changes.append(StoreChange(self._store, first, None, end))
 
 
-def encoded(changes: Sequence[Change]) -> bytes:
+def encoded(changes: Sequence[StoreChange]) -> bytes:
     """Return the changes as bytes, compressed and with a checksum."""
     parts: list[bytes] = []
     for store, key, value, end in changes:
@@ -68,7 +68,7 @@ def encoded(changes: Sequence[Change]) -> bytes:
     return zlib.compress(b"".join(parts), _LEVEL)
 
 
-def decoded(data: bytes, name: str) -> Iterator[Change]:
+def decoded(data: bytes, name: str) -> Iterator[StoreChange]:
     """Yield the changes of a file. Raise StateError, which names the file, if it is damaged."""
     try:
         rows = zlib.decompress(data)
@@ -81,12 +81,12 @@ def decoded(data: bytes, name: str) -> Iterator[Change]:
         middle, after = at + key_bytes, at + key_bytes + second_bytes
         key, second, at = rows[at:middle], rows[middle:after], after
         if kind == _PUT:
-            yield Change(store, key, second)
+            yield StoreChange(store, key, second)
         else:
-            yield Change(store, key, None, second if kind == _DELETE_RANGE else None)
+            yield StoreChange(store, key, None, second if kind == _DELETE_RANGE else None)
 
 
-def apply(changes: Iterator[Change], backings: Sequence[Backing]) -> None:
+def apply(changes: Iterator[StoreChange], backings: Sequence[Backing]) -> None:
     """Write the changes to the stores, in their order."""
     rows: list[list[Row]] = [[] for _ in backings]
     for store, key, value, end in changes:

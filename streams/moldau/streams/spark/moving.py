@@ -30,12 +30,12 @@ from moldau.streams.spark.carrying import (
     restored_task,
     rows_of,
 )
-from moldau.streams.spark.changes import Change, apply, decoded, encoded
+from moldau.streams.spark.changes import StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.limits import check
 from moldau.streams.spark.topics import prepare
 from moldau.streams.spark.versions import Version, recorded_version, token_of
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.settings import AppSettings
 
@@ -106,7 +106,7 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
         layout = prepare(plan, settings, has_changelogs=True)
         reader = left.enter_context(_Reader(settings))
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        records: list[tuple[str, int, Changes]] = []
+        records: list[tuple[str, int, ChangelogRecords]] = []
         rows, tasks = 0, 0
         for program, partition in _tasks(plan, layout):
             version, found = _last(program, partition, kept, recorded)
@@ -172,7 +172,7 @@ def _snapshot(
             end = 0 if at is None else at.offset
         task.restore(store.name, reader.changes(topic, partition, end))
     rows = [
-        Change(at, key, value)
+        StoreChange(at, key, value)
         for at, store in enumerate(program.stores)
         for key, value in backings[store.name].scan(b"", None)
     ]
@@ -208,7 +208,7 @@ def _last(
 
 def _stores(
     program: Program, partition: int, version: Version, kept: Checkpoint
-) -> Iterator[tuple[StoreSpec, Changes]]:
+) -> Iterator[tuple[StoreSpec, ChangelogRecords]]:
     """Yield the stores of a version with their whole changelogs."""
     backings = backings_of(program)
     plain = [backings[store.name] for store in program.stores]
@@ -221,7 +221,7 @@ def _stores(
 def _write(
     settings: AppSettings,
     app: str,
-    records: list[tuple[str, int, Changes]],
+    records: list[tuple[str, int, ChangelogRecords]],
     offsets: dict[TopicPartition, OffsetAndMetadata],
 ) -> None:
     own = {"transactional.id": f"{app}-move"}
@@ -251,9 +251,9 @@ class _Reader:
     def __exit__(self, *_: object) -> None:
         self._consumer.close()
 
-    def changes(self, topic: str, partition: int, end: int | None = None) -> Changes:
+    def changes(self, topic: str, partition: int, end: int | None = None) -> ChangelogRecords:
         """Return the records of a partition before `end`, or all."""
-        found, where = Changes(), TopicPartition(topic, partition)
+        found, where = ChangelogRecords(), TopicPartition(topic, partition)
         consumer = self._consumer
         consumer.assign([where])
         consumer.seek_to_beginning([where])

@@ -14,7 +14,7 @@ from typing import Self
 from moldau.runtime.files import Files
 from moldau.streams.plan.plan import Program
 from moldau.streams.rocks import RocksMemory, TaskDatabase
-from moldau.streams.spark.changes import Change, RecordingBacking, apply, decoded, encoded
+from moldau.streams.spark.changes import RecordingBacking, StoreChange, apply, decoded, encoded
 from moldau.streams.spark.versions import Version
 from moldau.streams.state.backing import Backing
 from moldau.streams.worker.tasks import store_kinds
@@ -33,7 +33,7 @@ class AttemptStores:
         self._token = token
         self._path = posixpath.join(local, f"{_OPEN}{token}")
         self._database: TaskDatabase | None = None
-        self._changes: list[Change] = []
+        self._changes: list[StoreChange] = []
         self._plain: list[Backing] = []
         self.backings: Mapping[str, Backing] = {}
         self.is_restored = False
@@ -65,7 +65,7 @@ class AttemptStores:
         database.commit({})
         if is_snapshot:
             changes = [
-                Change(at, key, value)
+                StoreChange(at, key, value)
                 for at, backing in enumerate(self._plain)
                 for key, value in backing.scan(b"", None)
             ]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 
 @dataclass(slots=True)
-class Changes:
+class ChangelogRecords:
     """Records of a changelog: lists of equal length. A value of None deletes.
 
     The bytes are those of Kafka Streams: the value of a store with timestamps is the plain value,

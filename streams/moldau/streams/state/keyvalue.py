@@ -30,7 +30,7 @@ from moldau.streams.state.backing import (
     after_prefix,
     first_rows,
 )
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreSpec
 
 Entry = tuple[Any, int]
@@ -219,9 +219,9 @@ class KeyValueStore:
             if (entry := changed[key]) is not None:
                 yield decode(key), entry
 
-    def flush(self) -> Changes:
+    def flush(self) -> ChangelogRecords:
         """Write the changes to the backing, and return them for the changelog."""
-        changes = Changes()
+        changes = ChangelogRecords()
         rows: list[Row] = []
         if self._times is not None:
             self._times.write(self._changed_times())
@@ -255,7 +255,7 @@ class KeyValueStore:
         self._backing.write(rows)
         return changes
 
-    def restore(self, changes: Changes) -> None:
+    def restore(self, changes: ChangelogRecords) -> None:
         """Apply records of the changelog. The cache must be empty."""
         entries = zip(changes.values, changes.timestamps, strict=True)
         newest = dict(zip(changes.keys, entries, strict=True))

@@ -4,8 +4,8 @@ Time is divided into slices. The records of a slice are in memory while the cach
 keys of the oldest slices are dropped from memory, and read from the rows again when needed.
 
 Invariants:
-* `Slice.rows[k]` has all records of a key in the slice, in the order of time. The records of a key
-  that is not in it are in the backing, and in `Slice.added` until a flush has written them.
+* `TimeSlice.rows[k]` has all records of a key in the slice, in the order of time. The records of a
+  key that is not in it are in the backing, and in `TimeSlice.added` until a flush has written them.
 * A slice that `is_complete` has all of its records in `rows`, so that a miss needs no read.
 * A record that expires before the next flush is never written.
 
@@ -24,7 +24,7 @@ from typing import Any
 from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.serdes.windowed import START_AND_SEQUENCE
 from moldau.streams.state.backing import Backing, Row, first_numbers
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.keyvalue import KeyCoding, unreadable
 from moldau.streams.state.spec import StoreSpec
 
@@ -44,7 +44,7 @@ Timed = tuple[int, int, Any]
 _NOTHING: tuple[Timed, ...] = ()
 
 
-class Slice:
+class TimeSlice:
     """The part of one slice of time that is in memory."""
 
     __slots__ = ("added", "is_complete", "rows")
@@ -72,7 +72,7 @@ class RecordStore:
         self._retention_ms = spec.retention_ms
         self._slice_ms = spec.slice_ms or spec.retention_ms
         self._backing = backing
-        self._slices: dict[int, Slice] = {}
+        self._slices: dict[int, TimeSlice] = {}
         # Slices that have rows in the backing; None until it is read.
         self._stored: set[int] | None = None
         self._fresh: list[tuple[Any, Timed]] = []
@@ -143,10 +143,10 @@ class RecordStore:
         low = bisect_left(kept, (first,))
         return kept[low : bisect_left(kept, (last + 1,), low)]
 
-    def _opened(self, at: int) -> Slice:
+    def _opened(self, at: int) -> TimeSlice:
         part = self._slices.get(at)
         if part is None:
-            part = self._slices[at] = Slice(is_complete=at not in self._stored_slices())
+            part = self._slices[at] = TimeSlice(is_complete=at not in self._stored_slices())
         return part
 
     def _stored_slices(self) -> set[int]:
@@ -154,7 +154,7 @@ class RecordStore:
             self._stored = first_numbers(self._backing, _CLOCK_ROW)
         return self._stored
 
-    def _read(self, at: int, part: Slice, name: Any) -> list[Timed]:
+    def _read(self, at: int, part: TimeSlice, name: Any) -> list[Timed]:
         """Read the records of a key in a slice, and keep them in memory."""
         key, decode = self.keys.encoded(name), self.spec.value.decode
         prefix = _KEY.pack(at, len(key)) + key
@@ -201,7 +201,7 @@ class RecordStore:
         for at in [at for at in self._slices if at < end]:
             self._count -= self._slices.pop(at).count()
 
-    def flush(self) -> Changes:
+    def flush(self) -> ChangelogRecords:
         end, slice_ms = self.clock - self._retention_ms, self._slice_ms
         fresh = [each for each in self._fresh if each[1][0] > end]
         encode, pack_place, pack_key = self.spec.value.encode, _PLACE.pack, _KEY.pack
@@ -228,9 +228,9 @@ class RecordStore:
         self._trim_at = 0
         self._backing.write(rows)
         changed = [key + place for key, place in zip(keys, places, strict=True)]
-        return Changes(changed, list(values), times)
+        return ChangelogRecords(changed, list(values), times)
 
-    def restore(self, changes: Changes) -> None:
+    def restore(self, changes: ChangelogRecords) -> None:
         """Apply records of the changelog. Nothing may be in memory yet."""
         self.load()
         rows: dict[bytes, bytes | None] = {}

@@ -5,8 +5,8 @@ at most two of them. The sessions of a slice are in memory while the cache has r
 the oldest slices are dropped from memory, and read from the rows again when needed.
 
 Invariants:
-* `Slice.rows[k]` has all sessions of a key that end in the slice. If a slice `is_complete`, keys
-  that are not in `rows` have none.
+* `SessionSlice.rows[k]` has all sessions of a key that end in the slice. If a slice `is_complete`,
+  keys that are not in `rows` have none.
 * `dirty` has the value at the last flush of each session that has changed since; each such session
   is in memory.
 
@@ -24,7 +24,7 @@ from typing import Any
 from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.backing import Backing, PrefixedBacking, Row, first_numbers, first_rows
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.keyvalue import KeyCoding, unreadable
 from moldau.streams.state.spec import StoreSpec
 
@@ -45,7 +45,7 @@ Sessions = dict[Span, Any]
 Found = tuple[Any, Span, Any]
 
 
-class Slice:
+class SessionSlice:
     """The part of the sessions that end in one slice of time which is in memory."""
 
     __slots__ = ("is_complete", "rows")
@@ -75,7 +75,7 @@ class SessionStore:
         self._backing = backing
         self._times = PrefixedBacking(backing, _TIMES)
         self._agenda: Agenda | None = None
-        self._slices: dict[int, Slice] = {}
+        self._slices: dict[int, SessionSlice] = {}
         self._stored: set[int] | None = None
         self._is_loaded = False
         # The number of keys and sessions in memory.
@@ -170,10 +170,10 @@ class SessionStore:
         except UNREADABLE as error:
             raise unreadable(self.spec, data, error) from None
 
-    def _opened(self, at: int) -> Slice:
+    def _opened(self, at: int) -> SessionSlice:
         part = self._slices.get(at)
         if part is None:
-            part = self._slices[at] = Slice(is_complete=at not in self._stored_slices())
+            part = self._slices[at] = SessionSlice(is_complete=at not in self._stored_slices())
         return part
 
     def _stored_slices(self) -> set[int]:
@@ -263,8 +263,8 @@ class SessionStore:
                 self._times.delete_range(b"", _SLICE.pack(end * self._slice_ms))
             stored.difference_update(old)
 
-    def flush(self) -> Changes:
-        changes = Changes()
+    def flush(self) -> ChangelogRecords:
+        changes = ChangelogRecords()
         rows: list[Row] = []
         times: list[Row] = []
         size_bytes = 0
@@ -290,7 +290,7 @@ class SessionStore:
         self._backing.write(rows)
         return changes
 
-    def restore(self, changes: Changes) -> None:
+    def restore(self, changes: ChangelogRecords) -> None:
         """Apply records of the changelog. Nothing may be in memory yet."""
         self._is_loaded = False
         self.load()

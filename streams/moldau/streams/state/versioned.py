@@ -17,7 +17,7 @@ from typing import Any
 
 from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.state.backing import Backing, Row
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.keyvalue import Entry, KeyCoding, unreadable
 from moldau.streams.state.spec import StoreSpec
 
@@ -117,8 +117,8 @@ class VersionedStore:
                 del self._versions[name]
         self._backing.write(rows)
 
-    def flush(self) -> Changes:
-        changes = Changes()
+    def flush(self) -> ChangelogRecords:
+        changes = ChangelogRecords()
         rows: list[Row] = []
         for (name, time), value in self._fresh.items():
             data = None if value is None else self.spec.value.encode(value)
@@ -128,7 +128,7 @@ class VersionedStore:
         self._backing.write(rows)
         return changes
 
-    def restore(self, changes: Changes) -> None:
+    def restore(self, changes: ChangelogRecords) -> None:
         rows = {
             _LENGTH.pack(len(key)) + key + _TIME.pack(time): b"\x00"
             if value is None

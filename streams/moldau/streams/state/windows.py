@@ -17,7 +17,7 @@ from typing import Any
 from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.serdes.windowed import START_AND_SEQUENCE
 from moldau.streams.state.backing import Backing, Row
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.keyvalue import Entry, KeyCoding, unreadable
 from moldau.streams.state.spec import StoreSpec
 
@@ -147,9 +147,9 @@ class WindowStore:
             self._backing.delete_range(b"", _START.pack(before))
             stored.difference_update(old)
 
-    def flush(self) -> Changes:
+    def flush(self) -> ChangelogRecords:
         """Write the changes to the backing, and return them for the changelog."""
-        changes = Changes()
+        changes = ChangelogRecords()
         rows: list[Row] = []
         for window in self.open.values():
             if window.dirty:
@@ -161,7 +161,7 @@ class WindowStore:
         self._trim_at = 0
         return changes
 
-    def _flush_window(self, window: OpenWindow, changes: Changes, rows: list[Row]) -> None:
+    def _flush_window(self, window: OpenWindow, changes: ChangelogRecords, rows: list[Row]) -> None:
         self.stored().add(window.start)
         start = _START.pack(window.start)
         suffix = START_AND_SEQUENCE.pack(window.start, 0)
@@ -179,7 +179,7 @@ class WindowStore:
         window.dirty.clear()
         window.deleted.clear()
 
-    def restore(self, changes: Changes) -> None:
+    def restore(self, changes: ChangelogRecords) -> None:
         """Apply records of the changelog. Nothing may be in memory yet."""
         rows: dict[bytes, bytes | None] = {}
         for key, value, timestamp in zip(

@@ -29,7 +29,7 @@ from moldau.streams.query.questions import Question
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import ANY_JSON, BYTES, LENIENT_JSON, LENIENT_TEXT, codec_for
 from moldau.streams.state.backing import MemoryBacking
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.sessions import SessionStore
 from moldau.streams.state.versioned import VersionedStore
@@ -77,8 +77,8 @@ class Driver:
         self.layout = assumed_layout(plan, given, otherwise)
         plan = self.plan = self.layout.plan
         self.now_ms = now_ms
-        self.changelogs: dict[str, Changes] = {}
-        self._logs: dict[tuple[str, int], Changes] = {}
+        self.changelogs: dict[str, ChangelogRecords] = {}
+        self._logs: dict[tuple[str, int], ChangelogRecords] = {}
         self._batch = batch
         self._settings = TaskSettings(cache_bytes=cache_bytes)
         self._own = {topic.name for topic in plan.repartitions}
@@ -213,7 +213,7 @@ class Driver:
         """Commit each task, as a worker does at its interval."""
         sent, was_held, self._is_held = self._sent, self._is_held, False
         for task in self._tasks:
-            flushed: Mapping[str, Changes]
+            flushed: Mapping[str, ChangelogRecords]
             try:
                 flushed = task.flush()
             except EmitsPending:
@@ -221,8 +221,8 @@ class Driver:
                 self._is_held = True
             for store, changes in flushed.items():
                 for log in (
-                    self.changelogs.setdefault(store, Changes()),
-                    self._logs.setdefault((store, task.partition), Changes()),
+                    self.changelogs.setdefault(store, ChangelogRecords()),
+                    self._logs.setdefault((store, task.partition), ChangelogRecords()),
                 ):
                     log.keys += changes.keys
                     log.values += changes.values

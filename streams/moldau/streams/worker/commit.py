@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.query.shell import Gate
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.committer import Committer, TopicPartition
 from moldau.streams.worker.tasks import WorkerTask
@@ -75,10 +75,12 @@ def _undamaged(tasks: Sequence[WorkerTask]) -> list[WorkerTask]:
     return [each for each in tasks if each.damage is None]
 
 
-async def _flushed(tasks: Sequence[WorkerTask], gate: Gate) -> dict[TopicPartition, Changes]:
+async def _flushed(
+    tasks: Sequence[WorkerTask], gate: Gate
+) -> dict[TopicPartition, ChangelogRecords]:
     """Flush the tasks and return their changes. Wait until failed emits have been tried again: a
     commit without them would lose them."""
-    found: dict[TopicPartition, Changes] = {}
+    found: dict[TopicPartition, ChangelogRecords] = {}
     left = list(tasks)
     while True:
         due_ms = await gate.run(_flush, left, found)
@@ -96,7 +98,7 @@ def _punctuate(left: list[WorkerTask], now_ms: int) -> None:
         left.pop(0).damage = error
 
 
-def _flush(left: list[WorkerTask], found: dict[TopicPartition, Changes]) -> int | None:
+def _flush(left: list[WorkerTask], found: dict[TopicPartition, ChangelogRecords]) -> int | None:
     """Flush tasks, and remove the done ones from `left`. Return when to try the next one again."""
     while left:
         task = left[0]

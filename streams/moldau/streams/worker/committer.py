@@ -16,7 +16,7 @@ from moldau.client import TopicPartition as TopicPartition
 from moldau.errors.codes import ErrorCode
 from moldau.runtime.timeouts import timeout
 from moldau.streams.engine.batches import Outputs
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.committed import Committed
 
 LOG: Final = logging.getLogger("moldau.streams")
@@ -77,7 +77,7 @@ class Committer(Protocol):
         """Send the outputs, without waiting until they are acknowledged."""
         ...
 
-    async def log(self, where: TopicPartition, changes: Changes) -> Deliveries:
+    async def log(self, where: TopicPartition, changes: ChangelogRecords) -> Deliveries:
         """Send changes of a store to its changelog, without waiting until they are acknowledged."""
         ...
 
@@ -136,7 +136,7 @@ class Sending:
             partition=outputs.partitions or None,
         )
 
-    async def log(self, where: TopicPartition, changes: Changes) -> Deliveries:
+    async def log(self, where: TopicPartition, changes: ChangelogRecords) -> Deliveries:
         """Send changes of a store to its changelog, without waiting until they are acknowledged."""
         return await self.producer.send_many(
             where.topic,

@@ -27,7 +27,7 @@ from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from moldau.runtime.timeouts import timeout
 from moldau.streams.engine.batches import Outputs
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.committer import (
     LOG,
@@ -124,7 +124,7 @@ class ExactlyOnce:
             await self._begin()
             await self._sending.send(outputs)
 
-    async def log(self, where: TopicPartition, changes: Changes) -> Deliveries:
+    async def log(self, where: TopicPartition, changes: ChangelogRecords) -> Deliveries:
         """Send changes of a store in the open transaction."""
         with self._reverting():
             await self._begin()

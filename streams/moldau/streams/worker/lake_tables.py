@@ -17,7 +17,7 @@ from moldau.streams.problems import LakeUnreadable
 from moldau.streams.worker.reports import Reports
 
 
-class Reading(Protocol):
+class LakeRead(Protocol):
     """A read in progress."""
 
     def done(self) -> bool: ...
@@ -35,7 +35,7 @@ class LakeTables:
         self._runtime = runtime
         self._reports = reports
         self._due_s = dict.fromkeys(self.rows, 0.0)
-        self._reading: dict[str, Reading] = {}
+        self._reading: dict[str, LakeRead] = {}
 
     async def start(self) -> None:
         """Read all tables. Raise LakeUnreadable if one cannot be read."""

@@ -12,7 +12,7 @@ from bisect import bisect_left
 from collections.abc import Iterable, Mapping, Set
 
 from moldau.streams.rocks import ChangelogPosition
-from moldau.streams.state.changes import Changes
+from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.door import Fetched, TopicFacts, TopicPartition
 from moldau.streams.worker.tasks import Restoring, WorkerTask
@@ -115,7 +115,7 @@ def apply(task: WorkerTask, fetched: Fetched, topic: TopicFacts) -> int:
     where, chunk = fetched
     at = task.restoring[where]
     count = bisect_left(chunk.offsets, at.end)
-    changes = Changes()
+    changes = ChangelogRecords()
     for key, value, timestamp in zip(
         chunk.keys[:count], chunk.values[:count], chunk.timestamps[:count], strict=True
     ):

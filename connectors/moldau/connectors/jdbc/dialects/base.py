@@ -11,7 +11,7 @@ from datetime import date, datetime, time, tzinfo
 from decimal import Decimal
 from typing import ClassVar
 
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId
 
 
 class Dialect:
@@ -21,8 +21,8 @@ class Dialect:
     quote_marks: ClassVar[tuple[str, str]] = ('"', '"')
     mark: ClassVar[str] = "?"
     """The driver's placeholder; `%s` means that a percent sign in a statement is doubled."""
-    types: ClassVar[Mapping[Kind, str]]
-    key_types: ClassVar[Mapping[Kind, str]] = {}
+    types: ClassVar[Mapping[ColumnKind, str]]
+    key_types: ClassVar[Mapping[ColumnKind, str]] = {}
     """Types that are different if a column is part of the primary key."""
     now: ClassVar[str]
     """A query for the database's clock in UTC: microseconds since 1970."""
@@ -64,9 +64,9 @@ class Dialect:
 
     def type_name(self, column: ColumnType, *, in_key: bool = False) -> str:
         """Return the type that auto.create and auto.evolve write for a column."""
-        if column.kind is Kind.DECIMAL:
+        if column.kind is ColumnKind.DECIMAL:
             return self.decimal(column)
-        if column.kind is Kind.ARRAY:
+        if column.kind is ColumnKind.ARRAY:
             return self.array(column)
         if in_key and column.kind in self.key_types:
             return self.key_types[column.kind]
@@ -74,12 +74,12 @@ class Dialect:
 
     def decimal(self, column: ColumnType) -> str:
         if column.scale is None:
-            return self.types[Kind.DECIMAL]
+            return self.types[ColumnKind.DECIMAL]
         return f"DECIMAL({column.precision or 38},{column.scale})"
 
     def array(self, column: ColumnType) -> str:
         """Return the type of an array column: JSON, for databases without arrays."""
-        return self.types[Kind.JSON]
+        return self.types[ColumnKind.JSON]
 
     def reading(self, column: Column) -> str:
         """Return the expression that a source selects for a column of a table."""

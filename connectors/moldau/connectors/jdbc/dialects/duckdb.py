@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId
 from moldau.connectors.jdbc.dialects.base import Dialect
 
-_DATED = frozenset({Kind.DATE, Kind.TIMESTAMP, Kind.TIMESTAMP_TZ})
+_DATED = frozenset({ColumnKind.DATE, ColumnKind.TIMESTAMP, ColumnKind.TIMESTAMP_TZ})
 
 
 class DuckDb(Dialect):
@@ -17,22 +17,22 @@ class DuckDb(Dialect):
     name = "duckdb"
     default_schema = "main"
     now = "SELECT epoch_us(now())"
-    types: ClassVar[Mapping[Kind, str]] = {
-        Kind.BOOLEAN: "BOOLEAN",
-        Kind.INT8: "TINYINT",
-        Kind.INT16: "SMALLINT",
-        Kind.INT32: "INTEGER",
-        Kind.INT64: "BIGINT",
-        Kind.FLOAT32: "REAL",
-        Kind.FLOAT64: "DOUBLE",
-        Kind.DECIMAL: "DECIMAL(38,10)",
-        Kind.STRING: "VARCHAR",
-        Kind.BYTES: "BLOB",
-        Kind.DATE: "DATE",
-        Kind.TIME: "TIME",
-        Kind.TIMESTAMP: "TIMESTAMP",
-        Kind.TIMESTAMP_TZ: "TIMESTAMPTZ",
-        Kind.JSON: "VARCHAR",
+    types: ClassVar[Mapping[ColumnKind, str]] = {
+        ColumnKind.BOOLEAN: "BOOLEAN",
+        ColumnKind.INT8: "TINYINT",
+        ColumnKind.INT16: "SMALLINT",
+        ColumnKind.INT32: "INTEGER",
+        ColumnKind.INT64: "BIGINT",
+        ColumnKind.FLOAT32: "REAL",
+        ColumnKind.FLOAT64: "DOUBLE",
+        ColumnKind.DECIMAL: "DECIMAL(38,10)",
+        ColumnKind.STRING: "VARCHAR",
+        ColumnKind.BYTES: "BLOB",
+        ColumnKind.DATE: "DATE",
+        ColumnKind.TIME: "TIME",
+        ColumnKind.TIMESTAMP: "TIMESTAMP",
+        ColumnKind.TIMESTAMP_TZ: "TIMESTAMPTZ",
+        ColumnKind.JSON: "VARCHAR",
     }
 
     def array(self, column: ColumnType) -> str:
@@ -48,7 +48,7 @@ class DuckDb(Dialect):
             return f"CASE WHEN isinf({name}) THEN error({text}) ELSE {name} END AS {name}"
         if not column.type.is_cast:
             return name
-        kind = "JSON" if column.type.kind is Kind.JSON else "VARCHAR"
+        kind = "JSON" if column.type.kind is ColumnKind.JSON else "VARCHAR"
         return f"CAST({name} AS {kind}) AS {name}"
 
     def literal(self, value: object) -> str:

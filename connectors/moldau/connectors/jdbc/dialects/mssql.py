@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from moldau.connectors.jdbc.columns import Column, Kind, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, TableId
 from moldau.connectors.jdbc.dialects.base import Merging
 
 
@@ -21,27 +21,27 @@ class SqlServer(Merging):
     true = "1"
     false = "0"
     now = "SELECT DATEDIFF_BIG(MICROSECOND, CAST('1970-01-01' AS DATETIME2), SYSUTCDATETIME())"
-    types: ClassVar[Mapping[Kind, str]] = {
-        Kind.BOOLEAN: "BIT",
-        Kind.INT8: "TINYINT",
-        Kind.INT16: "SMALLINT",
-        Kind.INT32: "INT",
-        Kind.INT64: "BIGINT",
-        Kind.FLOAT32: "REAL",
-        Kind.FLOAT64: "FLOAT",
-        Kind.DECIMAL: "DECIMAL(38,10)",
-        Kind.STRING: "NVARCHAR(MAX)",
-        Kind.BYTES: "VARBINARY(MAX)",
-        Kind.DATE: "DATE",
-        Kind.TIME: "TIME",
-        Kind.TIMESTAMP: "DATETIME2",
-        Kind.TIMESTAMP_TZ: "DATETIMEOFFSET",
-        Kind.JSON: "NVARCHAR(MAX)",
+    types: ClassVar[Mapping[ColumnKind, str]] = {
+        ColumnKind.BOOLEAN: "BIT",
+        ColumnKind.INT8: "TINYINT",
+        ColumnKind.INT16: "SMALLINT",
+        ColumnKind.INT32: "INT",
+        ColumnKind.INT64: "BIGINT",
+        ColumnKind.FLOAT32: "REAL",
+        ColumnKind.FLOAT64: "FLOAT",
+        ColumnKind.DECIMAL: "DECIMAL(38,10)",
+        ColumnKind.STRING: "NVARCHAR(MAX)",
+        ColumnKind.BYTES: "VARBINARY(MAX)",
+        ColumnKind.DATE: "DATE",
+        ColumnKind.TIME: "TIME",
+        ColumnKind.TIMESTAMP: "DATETIME2",
+        ColumnKind.TIMESTAMP_TZ: "DATETIMEOFFSET",
+        ColumnKind.JSON: "NVARCHAR(MAX)",
     }
     # An index key has at most 900 bytes.
-    key_types: ClassVar[Mapping[Kind, str]] = {
-        Kind.STRING: "NVARCHAR(450)",
-        Kind.BYTES: "VARBINARY(900)",
+    key_types: ClassVar[Mapping[ColumnKind, str]] = {
+        ColumnKind.STRING: "NVARCHAR(450)",
+        ColumnKind.BYTES: "VARBINARY(900)",
     }
 
     def literal(self, value: object) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from moldau.connectors.jdbc.columns import Column, Kind
+from moldau.connectors.jdbc.columns import Column, ColumnKind
 from moldau.connectors.jdbc.dialects.base import Dialect
 
 
@@ -16,27 +16,27 @@ class MySql(Dialect):
     quote_marks = ("`", "`")
     mark = "%s"
     now = "SELECT CAST(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) AS SIGNED)"
-    types: ClassVar[Mapping[Kind, str]] = {
-        Kind.BOOLEAN: "TINYINT(1)",
-        Kind.INT8: "TINYINT",
-        Kind.INT16: "SMALLINT",
-        Kind.INT32: "INT",
-        Kind.INT64: "BIGINT",
-        Kind.FLOAT32: "FLOAT",
-        Kind.FLOAT64: "DOUBLE",
-        Kind.DECIMAL: "DECIMAL(65,30)",
-        Kind.STRING: "TEXT",
-        Kind.BYTES: "LONGBLOB",
-        Kind.DATE: "DATE",
-        Kind.TIME: "TIME(6)",
-        Kind.TIMESTAMP: "DATETIME(6)",
-        Kind.TIMESTAMP_TZ: "DATETIME(6)",
-        Kind.JSON: "LONGTEXT",
+    types: ClassVar[Mapping[ColumnKind, str]] = {
+        ColumnKind.BOOLEAN: "TINYINT(1)",
+        ColumnKind.INT8: "TINYINT",
+        ColumnKind.INT16: "SMALLINT",
+        ColumnKind.INT32: "INT",
+        ColumnKind.INT64: "BIGINT",
+        ColumnKind.FLOAT32: "FLOAT",
+        ColumnKind.FLOAT64: "DOUBLE",
+        ColumnKind.DECIMAL: "DECIMAL(65,30)",
+        ColumnKind.STRING: "TEXT",
+        ColumnKind.BYTES: "LONGBLOB",
+        ColumnKind.DATE: "DATE",
+        ColumnKind.TIME: "TIME(6)",
+        ColumnKind.TIMESTAMP: "DATETIME(6)",
+        ColumnKind.TIMESTAMP_TZ: "DATETIME(6)",
+        ColumnKind.JSON: "LONGTEXT",
     }
     # MySQL needs a length for an indexed column.
-    key_types: ClassVar[Mapping[Kind, str]] = {
-        Kind.STRING: "VARCHAR(255)",
-        Kind.BYTES: "VARBINARY(255)",
+    key_types: ClassVar[Mapping[ColumnKind, str]] = {
+        ColumnKind.STRING: "VARCHAR(255)",
+        ColumnKind.BYTES: "VARBINARY(255)",
     }
 
     def session(self, zone: str) -> tuple[str, ...]:

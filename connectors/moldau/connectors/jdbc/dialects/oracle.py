@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId
 from moldau.connectors.jdbc.dialects.base import Merging
 
 
@@ -21,27 +21,27 @@ class Oracle(Merging):
         "SELECT ROUND((CAST(SYS_EXTRACT_UTC(SYSTIMESTAMP) AS DATE) - DATE '1970-01-01') * 86400) "
         "* 1000000 FROM DUAL"
     )
-    types: ClassVar[Mapping[Kind, str]] = {
-        Kind.BOOLEAN: "NUMBER(1,0)",
-        Kind.INT8: "NUMBER(3,0)",
-        Kind.INT16: "NUMBER(5,0)",
-        Kind.INT32: "NUMBER(10,0)",
-        Kind.INT64: "NUMBER(19,0)",
-        Kind.FLOAT32: "BINARY_FLOAT",
-        Kind.FLOAT64: "BINARY_DOUBLE",
-        Kind.DECIMAL: "NUMBER",
-        Kind.STRING: "CLOB",
-        Kind.BYTES: "BLOB",
-        Kind.DATE: "DATE",
-        Kind.TIME: "DATE",
-        Kind.TIMESTAMP: "TIMESTAMP",
-        Kind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
-        Kind.JSON: "CLOB",
+    types: ClassVar[Mapping[ColumnKind, str]] = {
+        ColumnKind.BOOLEAN: "NUMBER(1,0)",
+        ColumnKind.INT8: "NUMBER(3,0)",
+        ColumnKind.INT16: "NUMBER(5,0)",
+        ColumnKind.INT32: "NUMBER(10,0)",
+        ColumnKind.INT64: "NUMBER(19,0)",
+        ColumnKind.FLOAT32: "BINARY_FLOAT",
+        ColumnKind.FLOAT64: "BINARY_DOUBLE",
+        ColumnKind.DECIMAL: "NUMBER",
+        ColumnKind.STRING: "CLOB",
+        ColumnKind.BYTES: "BLOB",
+        ColumnKind.DATE: "DATE",
+        ColumnKind.TIME: "DATE",
+        ColumnKind.TIMESTAMP: "TIMESTAMP",
+        ColumnKind.TIMESTAMP_TZ: "TIMESTAMP WITH TIME ZONE",
+        ColumnKind.JSON: "CLOB",
     }
     # Oracle allows no large object in a key.
-    key_types: ClassVar[Mapping[Kind, str]] = {
-        Kind.STRING: "VARCHAR2(4000)",
-        Kind.BYTES: "RAW(2000)",
+    key_types: ClassVar[Mapping[ColumnKind, str]] = {
+        ColumnKind.STRING: "VARCHAR2(4000)",
+        ColumnKind.BYTES: "RAW(2000)",
     }
 
     def placeholder(self, position: int) -> str:

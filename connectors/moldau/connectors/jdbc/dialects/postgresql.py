@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import ClassVar
 
-from moldau.connectors.jdbc.columns import ColumnType, Kind
+from moldau.connectors.jdbc.columns import ColumnKind, ColumnType
 from moldau.connectors.jdbc.dialects.base import Dialect
 
 
@@ -16,22 +16,22 @@ class PostgreSql(Dialect):
     mark = "%s"
     default_schema = "public"
     now = "SELECT CAST(EXTRACT(EPOCH FROM CURRENT_TIMESTAMP) * 1000000 AS BIGINT)"
-    types: ClassVar[Mapping[Kind, str]] = {
-        Kind.BOOLEAN: "BOOLEAN",
-        Kind.INT8: "SMALLINT",
-        Kind.INT16: "SMALLINT",
-        Kind.INT32: "INT",
-        Kind.INT64: "BIGINT",
-        Kind.FLOAT32: "REAL",
-        Kind.FLOAT64: "DOUBLE PRECISION",
-        Kind.DECIMAL: "DECIMAL",
-        Kind.STRING: "TEXT",
-        Kind.BYTES: "BYTEA",
-        Kind.DATE: "DATE",
-        Kind.TIME: "TIME",
-        Kind.TIMESTAMP: "TIMESTAMP",
-        Kind.TIMESTAMP_TZ: "TIMESTAMPTZ",
-        Kind.JSON: "JSONB",
+    types: ClassVar[Mapping[ColumnKind, str]] = {
+        ColumnKind.BOOLEAN: "BOOLEAN",
+        ColumnKind.INT8: "SMALLINT",
+        ColumnKind.INT16: "SMALLINT",
+        ColumnKind.INT32: "INT",
+        ColumnKind.INT64: "BIGINT",
+        ColumnKind.FLOAT32: "REAL",
+        ColumnKind.FLOAT64: "DOUBLE PRECISION",
+        ColumnKind.DECIMAL: "DECIMAL",
+        ColumnKind.STRING: "TEXT",
+        ColumnKind.BYTES: "BYTEA",
+        ColumnKind.DATE: "DATE",
+        ColumnKind.TIME: "TIME",
+        ColumnKind.TIMESTAMP: "TIMESTAMP",
+        ColumnKind.TIMESTAMP_TZ: "TIMESTAMPTZ",
+        ColumnKind.JSON: "JSONB",
     }
 
     def session(self, zone: str) -> tuple[str, ...]:

@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from datetime import datetime, tzinfo
 from typing import ClassVar
 
-from moldau.connectors.jdbc.columns import Column, ColumnType, Kind, TableId
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId
 from moldau.connectors.jdbc.dialects.base import Dialect
 
 
@@ -17,22 +17,22 @@ class Sqlite(Dialect):
     true = "1"
     false = "0"
     now = "SELECT CAST(ROUND((julianday('now') - 2440587.5) * 86400000) AS INTEGER) * 1000"
-    types: ClassVar[Mapping[Kind, str]] = {
-        Kind.BOOLEAN: "BOOLEAN",
-        Kind.INT8: "INTEGER",
-        Kind.INT16: "INTEGER",
-        Kind.INT32: "INTEGER",
-        Kind.INT64: "BIGINT",
-        Kind.FLOAT32: "REAL",
-        Kind.FLOAT64: "REAL",
-        Kind.DECIMAL: "DECIMAL_TEXT",
-        Kind.STRING: "TEXT",
-        Kind.BYTES: "BLOB",
-        Kind.DATE: "DATE",
-        Kind.TIME: "TIME",
-        Kind.TIMESTAMP: "TIMESTAMP",
-        Kind.TIMESTAMP_TZ: "TIMESTAMP",
-        Kind.JSON: "JSON_TEXT",
+    types: ClassVar[Mapping[ColumnKind, str]] = {
+        ColumnKind.BOOLEAN: "BOOLEAN",
+        ColumnKind.INT8: "INTEGER",
+        ColumnKind.INT16: "INTEGER",
+        ColumnKind.INT32: "INTEGER",
+        ColumnKind.INT64: "BIGINT",
+        ColumnKind.FLOAT32: "REAL",
+        ColumnKind.FLOAT64: "REAL",
+        ColumnKind.DECIMAL: "DECIMAL_TEXT",
+        ColumnKind.STRING: "TEXT",
+        ColumnKind.BYTES: "BLOB",
+        ColumnKind.DATE: "DATE",
+        ColumnKind.TIME: "TIME",
+        ColumnKind.TIMESTAMP: "TIMESTAMP",
+        ColumnKind.TIMESTAMP_TZ: "TIMESTAMP",
+        ColumnKind.JSON: "JSON_TEXT",
     }
 
     def decimal(self, column: ColumnType) -> str:
