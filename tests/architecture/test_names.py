@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections import Counter
 from collections.abc import Iterable
 from pathlib import PurePosixPath
+from typing import TypeGuard
 
 import pytest
 
 from tests.architecture.allowed import Found, check
-from tests.architecture.facts import finding
-from tests.architecture.sources import Source, classes, python
+from tests.architecture.facts import each_file, finding
+from tests.architecture.sources import Source, classes, product, python
 
 BANNED_MODULES = {"util", "utils", "common", "helper", "helpers", "core", "misc", "shared"}
 BANNED_CLASSES = re.compile(r"(Manager|Handler|Processor|Helper|Util|Utils)s?$")
+
+ONE_MEANING = (
+    *("moldau.streams", "moldau.connect", "moldau.connectors"),
+    *("moldau.mirror", "moldau.pipeline", "moldau.spark"),
+)
+"""Packages in which the name of a public class has one meaning. The client has its own rule."""
 
 
 def catch_all_modules(paths: Iterable[str]) -> Found:
@@ -33,6 +42,28 @@ def vague_classes(source: Source) -> Found:
         for _, node in classes(source)
         if BANNED_CLASSES.search(node.name)
     }
+
+
+def shared_names(among: Iterable[Source]) -> Found:
+    """How many files of a package define a class of the same name, if more than one does."""
+    among = tuple(among)
+    found = Counter(
+        f"{package}: {name}"
+        for source, names in zip(among, _public_classes(among), strict=True)
+        for package in ONE_MEANING
+        if source.is_in(package)
+        for name in names
+    )
+    return {where: count for where, count in found.items() if count > 1}
+
+
+@each_file
+def _public_classes(source: Source) -> list[str]:
+    return sorted({node.name for node in source.tree.body if _is_public_class(node)})
+
+
+def _is_public_class(node: ast.stmt) -> TypeGuard[ast.ClassDef]:
+    return isinstance(node, ast.ClassDef) and not node.name.startswith("_")
 
 
 def test_no_module_is_a_catch_all() -> None:
@@ -55,3 +86,21 @@ def test_a_planted_vague_class_is_found(name: str) -> None:
     text = f"class Group:\n    class {name}: ...\n"
 
     assert set(vague_classes([Source("planted.py", text)])) == {f"planted.py::{name}"}
+
+
+def test_the_name_of_a_class_has_one_meaning_in_its_package() -> None:
+    check("shared_names", shared_names(product()))
+
+
+def test_a_planted_second_meaning_of_a_name_is_found() -> None:
+    text = "class Step: ...\nclass _Row: ...\n"
+    planted = [
+        Source(f"{folder}/moldau/{name}.py", text)
+        for folder, name in (
+            ("streams", "streams/one"),
+            ("streams", "streams/two"),
+            ("connect", "connect/one"),
+        )
+    ]
+
+    assert shared_names(planted) == {"moldau.streams: Step": 2}

@@ -9,8 +9,7 @@ from typing import Any
 from moldau.connect.config.infos import definition
 from moldau.connect.config.model import ConfigModel
 from moldau.connect.data import logical
-from moldau.connect.java.dates import PatternError as DatePatternError
-from moldau.connect.java.dates import SimpleDateFormat
+from moldau.connect.java.dates import DatePatternError, SimpleDateFormat
 from moldau.connect.java.regex import PatternError, Replacement, compiled
 from moldau.connect.plugins import (
     Catalogue,

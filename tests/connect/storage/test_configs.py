@@ -7,7 +7,7 @@ import json
 import pytest
 
 from moldau.connect.storage.configs import ConfigImage, RestartRequest, SessionKey
-from moldau.connect.storage.keys import ConfigKey, Key, TargetState, TaskId, parse_config_key
+from moldau.connect.storage.keys import ConfigTopicKey, Key, TargetState, TaskId, parse_config_key
 
 
 def fold(*records: tuple[str, object]) -> ConfigImage:
@@ -160,15 +160,15 @@ def test_foreign_and_malformed_records_change_nothing(key: bytes, value: bytes) 
 @pytest.mark.parametrize(
     ("key", "parsed"),
     [
-        (b"connector-a", ConfigKey(Key.CONNECTOR, "a")),
-        (b"task-a-1-12", ConfigKey(Key.TASK, "a-1", 12)),
-        (b"commit-a", ConfigKey(Key.COMMIT, "a")),
-        (b"target-state-a", ConfigKey(Key.TARGET_STATE, "a")),
-        (b"tasks-fencing-a", ConfigKey(Key.TASK_COUNT, "a")),
-        (b"restart-connector-a", ConfigKey(Key.RESTART, "a")),
-        (b"session-key", ConfigKey(Key.SESSION_KEY)),
+        (b"connector-a", ConfigTopicKey(Key.CONNECTOR, "a")),
+        (b"task-a-1-12", ConfigTopicKey(Key.TASK, "a-1", 12)),
+        (b"commit-a", ConfigTopicKey(Key.COMMIT, "a")),
+        (b"target-state-a", ConfigTopicKey(Key.TARGET_STATE, "a")),
+        (b"tasks-fencing-a", ConfigTopicKey(Key.TASK_COUNT, "a")),
+        (b"restart-connector-a", ConfigTopicKey(Key.RESTART, "a")),
+        (b"session-key", ConfigTopicKey(Key.SESSION_KEY)),
         (b"task-a", None),
     ],
 )
-def test_keys_are_those_of_kafka_connect(key: bytes, parsed: ConfigKey | None) -> None:
+def test_keys_are_those_of_kafka_connect(key: bytes, parsed: ConfigTopicKey | None) -> None:
     assert parse_config_key(key) == parsed

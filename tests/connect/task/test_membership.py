@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from moldau.connect.storage.keys import TaskId
-from moldau.connect.task.membership import Membership, StopFor, instance_id, settings_with
+from moldau.connect.task.membership import SinkMembership, StopFor, instance_id, settings_with
 
 TASK = TaskId("orders", 2)
 
@@ -34,14 +34,14 @@ def test_names_that_look_alike_after_the_change_of_letters_differ() -> None:
     ("why", "leaves"), [(StopFor.RESTART, False), (StopFor.MOVE, True), (StopFor.END, True)]
 )
 def test_a_task_leaves_unless_it_comes_back_at_once(why: StopFor, leaves: bool) -> None:
-    assert Membership.of(TASK, "cluster", {}).leaves(why) is leaves
+    assert SinkMembership.of(TASK, "cluster", {}).leaves(why) is leaves
 
 
 def test_an_id_of_the_users_is_kept_and_told_apart_by_tasks() -> None:
     given = {"group.instance.id": "mine", "group.id": "ours"}
 
-    first = Membership.of(TaskId("orders", 0), "cluster", given)
-    third = Membership.of(TASK, "cluster", given)
+    first = SinkMembership.of(TaskId("orders", 0), "cluster", given)
+    third = SinkMembership.of(TASK, "cluster", given)
 
     assert (first.group_id, first.instance_id) == ("ours", "mine")
     assert third.instance_id == "mine-2"
@@ -50,7 +50,7 @@ def test_an_id_of_the_users_is_kept_and_told_apart_by_tasks() -> None:
 
 def test_an_empty_id_makes_a_dynamic_member() -> None:
     given = {"group.instance.id": " ", "client.rack": "r"}
-    found = Membership.of(TASK, "cluster", given)
+    found = SinkMembership.of(TASK, "cluster", given)
 
     assert settings_with(given, found) == {"client.rack": "r"}
     assert found.leaves(StopFor.RESTART) is None

@@ -24,7 +24,7 @@ from moldau.streams.query.questions import (
 )
 from moldau.streams.query.watch import WatchPages
 from moldau.streams.testing.driver import Driver
-from moldau.streams.worker.queries import KnownStore
+from moldau.streams.worker.queries import AppStore
 from moldau.streams.worker.tasks import TaskState
 
 
@@ -48,12 +48,12 @@ class Worker:
         self.driver: Driver = app().test()
         self.plan = self.driver.plan
         self.stores = {
-            store.name: KnownStore(store, program)
+            store.name: AppStore(store, program)
             for program in self.plan.programs
             for store in program.stores
         }
 
-    def store(self, name: str) -> KnownStore:
+    def store(self, name: str) -> AppStore:
         if name not in self.stores:
             raise NoSuchStore(f"there is no store {name}")
         return self.stores[name]

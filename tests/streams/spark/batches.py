@@ -21,7 +21,7 @@ from moldau.client.sync import Admin
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.spark.inputs import Inputs
 from moldau.streams.spark.preparation import prepared
-from moldau.streams.spark.query import Query, consumer_settings
+from moldau.streams.spark.query import SubtopologyQuery, consumer_settings
 from moldau.streams.spark.reading import worker_consumer
 from tests.connect.processes import wait_until
 
@@ -133,10 +133,10 @@ class Batches:
         wait_until(self._inputs.are_settled, "transactions are open")
         return any(self._query(each).has_more(self._inputs, {}) for each in self._plan.programs)
 
-    def _query(self, program: Program) -> Query:
+    def _query(self, program: Program) -> SubtopologyQuery:
         """A driver that has just started."""
         most = self._chance.choice(self._sizes)
-        return Query(replace(self._prepared, batch_records=most), program, self._context)
+        return SubtopologyQuery(replace(self._prepared, batch_records=most), program, self._context)
 
 
 @contextmanager

@@ -35,7 +35,7 @@ _DIGITS = re.compile(r"\d+")
 _CENTURY_START = 1970
 
 
-class PatternError(ValueError):
+class DatePatternError(ValueError):
     """A pattern that `SimpleDateFormat` would reject."""
 
 
@@ -88,7 +88,7 @@ def _parts(pattern: str) -> tuple[_Part, ...]:
     while at < len(pattern):
         found = _TOKENS.match(pattern, at)
         if found is None:
-            raise PatternError(f"the date pattern {pattern!r} has a quote that is not closed")
+            raise DatePatternError(f"the date pattern {pattern!r} has a quote that is not closed")
         at = found.end()
         if found.group(2):
             parts.append(_letter(pattern, found.group(2), len(found.group())))
@@ -102,7 +102,9 @@ def _parts(pattern: str) -> tuple[_Part, ...]:
 
 def _letter(pattern: str, letter: str, count: int) -> _Part:
     if letter not in _LETTERS or (letter == "X" and count > 3):
-        raise PatternError(f"the date pattern {pattern!r} has {letter * count!r}, which is unknown")
+        raise DatePatternError(
+            f"the date pattern {pattern!r} has {letter * count!r}, which is unknown"
+        )
     return _Part(letter, count)
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from moldau.connect.storage.keys import (
-    ConfigKey,
+    ConfigTopicKey,
     Json,
     Key,
     TargetState,
@@ -105,7 +105,7 @@ class ConfigImage:
             return
         self._apply(about, content)
 
-    def _apply(self, about: ConfigKey, value: Json | None) -> None:
+    def _apply(self, about: ConfigTopicKey, value: Json | None) -> None:
         match about.kind:
             case Key.CONNECTOR:
                 self._on_connector(about.name, value)

@@ -53,7 +53,7 @@ class Key(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class ConfigKey:
+class ConfigTopicKey:
     """A parsed key of the config topic. Only a TASK key has `task`."""
 
     kind: Key
@@ -72,20 +72,20 @@ _PREFIXES: Final = (
 )
 
 
-def parse_config_key(key: bytes) -> ConfigKey | None:
+def parse_config_key(key: bytes) -> ConfigTopicKey | None:
     """Parse a key of the config topic. Return None if no version of Connect writes it."""
     text = key.decode("utf-8", "replace")
     if text == Key.SESSION_KEY.value:
-        return ConfigKey(Key.SESSION_KEY)
+        return ConfigTopicKey(Key.SESSION_KEY)
     for kind in _PREFIXES:
         if not text.startswith(kind.value):
             continue
         name = text.removeprefix(kind.value)
         if kind is not Key.TASK:
-            return ConfigKey(kind, name)
+            return ConfigTopicKey(kind, name)
         connector, _, number = name.rpartition("-")
         if connector and number.isdecimal():
-            return ConfigKey(kind, connector, int(number))
+            return ConfigTopicKey(kind, connector, int(number))
         return None
     return None
 

@@ -57,7 +57,7 @@ class Fenced(ConnectError):
 
 
 @dataclass(frozen=True, slots=True)
-class Membership:
+class SinkMembership:
     """The place of one sink task in its consumer group."""
 
     group_id: str
@@ -68,7 +68,7 @@ class Membership:
     """Whether the group uses the consumer protocol (KIP-848)."""
 
     @classmethod
-    def of(cls, task: TaskId, cluster: str, given: Config) -> Membership:
+    def of(cls, task: TaskId, cluster: str, given: Config) -> SinkMembership:
         """Return a task's membership. `cluster` is the worker group, `given` consumer settings."""
         own = given.get(INSTANCE_ID)
         group_id = given.get("group.id", f"connect-{task.connector}")
@@ -107,7 +107,7 @@ def is_fenced(error: KafkaError) -> bool:
     return error.code in _OF_ANOTHER
 
 
-def fenced(task: TaskId, membership: Membership) -> Fenced:
+def fenced(task: TaskId, membership: SinkMembership) -> Fenced:
     """Return the error of a task whose place another process has taken."""
     return Fenced(
         "another process runs this task and has taken its place in the group",
@@ -119,13 +119,13 @@ def fenced(task: TaskId, membership: Membership) -> Fenced:
     )
 
 
-def settings_with(given: Mapping[str, object], membership: Membership) -> dict[str, object]:
+def settings_with(given: Mapping[str, object], membership: SinkMembership) -> dict[str, object]:
     """Return the consumer's settings with the member's instance id."""
     found = {name: value for name, value in given.items() if name != INSTANCE_ID}
     return {**found, **membership.settings()}
 
 
-def release(admin_settings: Mapping[str, str], membership: Membership) -> None:
+def release(admin_settings: Mapping[str, str], membership: SinkMembership) -> None:
     """Remove the member of a killed process from its group, if it exists. In a group with the
     consumer protocol no other member can take its place before."""
     assert membership.instance_id is not None

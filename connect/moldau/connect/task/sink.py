@@ -30,7 +30,7 @@ from moldau.connect.task.batch_times import BatchTimes
 from moldau.connect.task.dead_letter import DeadLetters
 from moldau.connect.task.failure_log import FailureLog
 from moldau.connect.task.membership import (
-    Membership,
+    SinkMembership,
     StopFor,
     fenced,
     is_fenced,
@@ -201,7 +201,7 @@ class SinkRunner(TaskRunner):
 
     def _open_consumer(self) -> None:
         given = self._parts.client("consumer")
-        membership = Membership.of(self.spec.id, self.spec.cluster, given)
+        membership = SinkMembership.of(self.spec.id, self.spec.cluster, given)
         settings: dict[str, object] = {
             "group.id": membership.group_id,
             "client.id": f"connector-consumer-{self.spec.id}",

@@ -24,7 +24,7 @@ DEFAULT = "default"
 
 
 @dataclass(frozen=True, slots=True)
-class TopicGroup:
+class TopicCreationGroup:
     """A group of topics, by name patterns, and the settings of its new topics."""
 
     include: tuple[re.Pattern[str], ...]
@@ -42,7 +42,7 @@ class TopicGroup:
         return NewTopic(topic, self.partitions, self.replication_factor, self.configs)
 
 
-def topic_groups(config: Config) -> list[TopicGroup]:
+def topic_groups(config: Config) -> list[TopicCreationGroup]:
     """Return the groups in order, the default group last; [] if there is no default group."""
     settings = beneath(config, _PREFIX)
     if not any(name.startswith(f"{DEFAULT}.") for name in settings):
@@ -59,8 +59,8 @@ def _counts(defaults: Mapping[str, str]) -> dict[str, str]:
     return {name: defaults[name] for name in kept if name in defaults}
 
 
-def _group(name: str, settings: Mapping[str, str]) -> TopicGroup:
-    return TopicGroup(
+def _group(name: str, settings: Mapping[str, str]) -> TopicCreationGroup:
+    return TopicCreationGroup(
         _patterns(name, settings, "include"),
         _patterns(name, settings, "exclude"),
         whole(settings, "partitions", -1),

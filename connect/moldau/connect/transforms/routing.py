@@ -72,7 +72,7 @@ class TimestampRouterConfig(ConfigModel):
     def check(self) -> Iterable[Problem]:
         try:
             dates.SimpleDateFormat(self.timestamp_format)
-        except dates.PatternError as error:
+        except dates.DatePatternError as error:
             yield Problem("timestamp.format", str(error))
 
 

@@ -22,7 +22,7 @@ from moldau.connect.data.schema import (
 )
 from moldau.connect.data.struct import Struct
 from moldau.connect.errors import ConnectError, DataError
-from moldau.connect.java.dates import PatternError, SimpleDateFormat
+from moldau.connect.java.dates import DatePatternError, SimpleDateFormat
 from moldau.connect.transforms.paths import (
     WithPaths,
     map_with,
@@ -80,7 +80,7 @@ class TimestampConverterConfig(NullReplacing, WithPaths):
             )
         try:
             SimpleDateFormat(self.format)
-        except PatternError as error:
+        except DatePatternError as error:
             yield Problem("format", str(error))
         try:
             parse_path(self.field, self.field_syntax_version)

@@ -16,7 +16,7 @@ from moldau.client import Admin
 from moldau.connect.api import SinkConnector
 from moldau.connect.installed.plugins import connector_class, resolved
 from moldau.connect.task.clients import settings_for
-from moldau.connect.task.membership import Membership, StopFor
+from moldau.connect.task.membership import SinkMembership, StopFor
 from moldau.connect.task.messages import TaskSpec
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
@@ -31,11 +31,11 @@ async def evict(
     if not issubclass(connector_class(spec.connector_config), SinkConnector):
         return
 
-    def read() -> tuple[Membership, dict[str, str]]:
+    def read() -> tuple[SinkMembership, dict[str, str]]:
         config, _ = resolved(spec.connector_config, worker_settings)
         worker, _ = resolved(worker_settings, worker_settings)
         given = settings_for(config, worker, "consumer")
-        found = Membership.of(spec.id, spec.cluster, given)
+        found = SinkMembership.of(spec.id, spec.cluster, given)
         return found, settings_for(config, worker, "admin")
 
     membership, settings = await runtime.run_blocking(read)

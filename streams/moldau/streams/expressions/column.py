@@ -11,7 +11,7 @@ from typing import Any, Final
 from moldau.plugins.extras import install_command
 from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.expressions.tree import (
-    Aggregate,
+    AggregateCall,
     Apply,
     Expression,
     Field,
@@ -154,23 +154,23 @@ class Column:
 
     def sum(self) -> Aggregated:
         """Add up the values, for `agg`."""
-        return Aggregated(Aggregate("sum", self.node))
+        return Aggregated(AggregateCall("sum", self.node))
 
     def count(self) -> Aggregated:
         """Count the records for which this is not null."""
-        return Aggregated(Aggregate("count", self.node))
+        return Aggregated(AggregateCall("count", self.node))
 
     def min(self) -> Aggregated:
         """Keep the smallest value, for `agg`."""
-        return Aggregated(Aggregate("min", self.node))
+        return Aggregated(AggregateCall("min", self.node))
 
     def max(self) -> Aggregated:
         """Keep the largest value, for `agg`."""
-        return Aggregated(Aggregate("max", self.node))
+        return Aggregated(AggregateCall("max", self.node))
 
     def mean(self) -> Aggregated:
         """Compute the mean, for `agg`."""
-        return Aggregated(Aggregate("mean", self.node))
+        return Aggregated(AggregateCall("mean", self.node))
 
 
 class Times:
@@ -222,7 +222,7 @@ class Aggregated:
 
     __slots__ = ("node",)
 
-    def __init__(self, node: Aggregate) -> None:
+    def __init__(self, node: AggregateCall) -> None:
         self.node = node
 
     def spark(self, rows: Any) -> Any:
@@ -295,7 +295,7 @@ def concat(*values: Any) -> Column:
 
 def count() -> Aggregated:
     """Count the records of a group, for `agg`."""
-    return Aggregated(Aggregate("count"))
+    return Aggregated(AggregateCall("count"))
 
 
 def _back_end(name: str) -> Any:

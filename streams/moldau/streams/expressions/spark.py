@@ -20,7 +20,14 @@ from pyspark.sql import types as T
 
 from moldau.streams.expressions import values
 from moldau.streams.expressions.kinds import Kind, NoneType, record_type
-from moldau.streams.expressions.tree import Aggregate, Apply, Expression, Field, Literal, text_of
+from moldau.streams.expressions.tree import (
+    AggregateCall,
+    Apply,
+    Expression,
+    Field,
+    Literal,
+    text_of,
+)
 from moldau.streams.expressions.typed import Typed, checked
 from moldau.streams.problems import TopologyError
 
@@ -44,7 +51,7 @@ def column_of(node: Expression, rows: Any) -> Any:
     return _translated(checked(node, record_of(schema), where), schema, where)
 
 
-def aggregate_of(node: Aggregate, rows: Any) -> Any:
+def aggregate_of(node: AggregateCall, rows: Any) -> Any:
     """Return an aggregate as a column, for `groupBy(...).agg(...)`."""
     where = f"spark({text_of(node):.60})"
     schema = _schema_of(rows, where)

@@ -34,7 +34,7 @@ Expression = Field | Literal | Apply
 
 
 @dataclass(frozen=True, slots=True)
-class Aggregate:
+class AggregateCall:
     """What to compute over the records of a group: sum, count, min, max or mean. A count without an
     operand counts records, one with an operand those for which it is not null."""
 
@@ -73,9 +73,9 @@ def literal(value: Any) -> Literal:
     return Literal(value, type(value).__name__)
 
 
-def text_of(node: Expression | Aggregate) -> str:
+def text_of(node: Expression | AggregateCall) -> str:
     """Return an expression as one writes it, for plans and messages."""
-    if isinstance(node, Aggregate):
+    if isinstance(node, AggregateCall):
         return "count()" if node.operand is None else f"{_inner(node.operand)}.{node.name}()"
     if isinstance(node, Field):
         return ".".join(node.path)

@@ -109,14 +109,14 @@ def _fail(future: asyncio.Future[Any], error: Exception) -> None:
         future.set_exception(error)
 
 
-class Answers(Protocol):
+class QueriedWorker(Protocol):
     """A worker, as its app queries it."""
 
     async def ask(self, store: str, question: Question) -> Any: ...
 
 
 class _Worker(NamedTuple):
-    answers: Answers
+    answers: QueriedWorker
     loop: asyncio.AbstractEventLoop
     asking: set[asyncio.Task[Any]]
 
@@ -128,7 +128,7 @@ class Running:
         self._app = app
         self._worker: Future[_Worker] = Future()
 
-    def attach(self, answers: Answers) -> None:
+    def attach(self, answers: QueriedWorker) -> None:
         """Send questions to this worker, on this event loop, from now on."""
         self._worker.set_result(_Worker(answers, asyncio.get_running_loop(), set()))
 
@@ -186,7 +186,7 @@ class Running:
         return StoreUnavailable(f"app={self._app}: no worker of it runs in this process")
 
 
-async def _patiently(answers: Answers, store: str, question: Question, wait_s: float) -> Any:
+async def _patiently(answers: QueriedWorker, store: str, question: Question, wait_s: float) -> Any:
     loop = asyncio.get_running_loop()
     end = loop.time() + wait_s
     while True:

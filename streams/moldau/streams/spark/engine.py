@@ -16,7 +16,7 @@ from moldau.streams.problems import StreamsError
 from moldau.streams.spark.failures import first_line
 from moldau.streams.spark.inputs import Inputs
 from moldau.streams.spark.preparation import Preparation
-from moldau.streams.spark.query import Query
+from moldau.streams.spark.query import SubtopologyQuery
 
 LOG: Final = logging.getLogger("moldau.streams")
 _IDLE_S: Final = 0.05
@@ -52,7 +52,9 @@ class SparkApp:
             )
         self._app = plan.app
         self._prepared = prepared
-        self._queries = [Query(prepared, each, spark.sparkContext) for each in plan.programs]
+        self._queries = [
+            SubtopologyQuery(prepared, each, spark.sparkContext) for each in plan.programs
+        ]
         self._inputs = Inputs(prepared.settings.of("admin"), prepared.layout, prepared.checkpoint)
         self._stops: list[Mailbox[bool]] = []
         self._left = Mailbox[bool]()
@@ -126,7 +128,7 @@ class SparkApp:
     def __exit__(self, *_: object) -> None:
         self.stop()
 
-    def _repeat(self, query: Query, stop: Mailbox[bool], pause_s: float) -> None:
+    def _repeat(self, query: SubtopologyQuery, stop: Mailbox[bool], pause_s: float) -> None:
         """Run batches until the app stops, or one fails."""
         threads, error = here(), None
         try:

@@ -25,7 +25,7 @@ _NOT_READ: Final = ("group.", "enable.auto.commit", "auto.offset.reset", "client
 _DESCRIPTION: Final = "spark.job.description"
 
 
-class Query:
+class SubtopologyQuery:
     """One sub-topology. One thread at a time runs its batches; any thread may cancel."""
 
     def __init__(self, prepared: Preparation, program: Program, context: Any) -> None:

@@ -38,7 +38,7 @@ from moldau.streams.testing.shell import await_all
 
 
 @dataclass(frozen=True, slots=True)
-class Record:
+class OutputRecord:
     """A record that the app wrote, decoded."""
 
     key: Any
@@ -257,7 +257,7 @@ class Driver:
                     if (log := self._logs.get((store, task.partition))) is not None:
                         task.restore(store, log)
 
-    def read(self, topic: str, *, key: Any = None, type: Any = None) -> list[Record]:
+    def read(self, topic: str, *, key: Any = None, type: Any = None) -> list[OutputRecord]:
         """Return the records written to `topic` since the last read, decoded as the app wrote them.
 
         Keys without a declared type are read as text, and values as JSON or else as text.
@@ -269,7 +269,7 @@ class Driver:
             (LENIENT_JSON if own[1] is ANY_JSON else own[1]) if type is None else codec_for(type)
         )
         return [
-            Record(
+            OutputRecord(
                 None if key is None else keys.decode(key),
                 None if value is None else values.decode(value),
                 timestamp,

@@ -36,7 +36,7 @@ _READABLE = (TaskState.RUNNING, TaskState.SUSPENDED)
 _NO_KEY = (TypeError, ValueError, AttributeError, msgspec.MsgspecError)
 
 
-class KnownStore(NamedTuple):
+class AppStore(NamedTuple):
     """A store of the app; `program` is None for a global table."""
 
     spec: StoreSpec
@@ -66,12 +66,12 @@ class Queries:
         self._are_committed = are_committed
         self.widths: Mapping[str, int] = {}
         self.stores = {
-            store.name: KnownStore(store, program)
+            store.name: AppStore(store, program)
             for program in plan.programs
             for store in program.stores
-        } | {table.store.name: KnownStore(table.store, None) for table in plan.global_tables}
+        } | {table.store.name: AppStore(table.store, None) for table in plan.global_tables}
 
-    def store(self, name: str) -> KnownStore:
+    def store(self, name: str) -> AppStore:
         """Return the store of this name. Raise NoSuchStore, a BadQuery, if the app has none."""
         found = self.stores.get(name)
         if found is None:
