@@ -114,3 +114,4 @@ def test_what_does_not_exist_is_named(shell: Shell) -> None:
     ):
         refused = shell("txn", *words)
         assert (refused.code, refused.out) == (2, ""), refused
+    assert "no state of a transaction: " in shell("txn", "list", "--state", "asleep").err

@@ -180,6 +180,24 @@ def test_a_heartbeat_that_leaves_no_room_for_a_lost_one_is_told() -> None:
     assert notices(with_file(broker_heartbeat_interval_ms="4500")) == ()
 
 
+@pytest.mark.parametrize(
+    "name",
+    [
+        "offsets.topic.segment.bytes",
+        "share.coordinator.state.topic.segment.bytes",
+        "transaction.state.log.segment.bytes",
+    ],
+)
+def test_a_segment_that_no_topic_may_have_is_refused_at_the_start(name: str) -> None:
+    lowest = 1_048_576
+    with pytest.raises(BadSettings, match=re.escape(name)) as refused:
+        with_file(**{name: str(lowest - 1)})
+    assert str(lowest) in str(refused.value)
+    with_file(**{name: str(lowest)})
+    assert topic.segment_bytes.check is not None
+    assert str(lowest) in topic.segment_bytes.check.allowed
+
+
 def test_the_earlier_name_of_the_id_counts_as_today() -> None:
     file = {name: value for name, value in BASE.items() if name != "node.id"}
     settings = broker_settings(file_layer({**file, "broker.id": "7"}))

@@ -21,6 +21,9 @@ STRICTER = "Kafka finds out later, or never"
 DIFFERENCES: dict[tuple[str, str], tuple[Callable[[str], bool], str]] = {
     ("broker", "group.share.assignors"): (is_any, PLUGIN),
     ("broker", "metrics.recording.level"): (is_any, STRICTER),
+    ("broker", "offsets.topic.segment.bytes"): (is_any, STRICTER),
+    ("broker", "share.coordinator.state.topic.segment.bytes"): (is_any, STRICTER),
+    ("broker", "transaction.state.log.segment.bytes"): (is_any, STRICTER),
     ("broker", "leader.replication.throttled.rate"): (is_any, STRICTER),
     ("broker", "follower.replication.throttled.rate"): (is_any, STRICTER),
     ("broker", "replica.alter.log.dirs.io.max.bytes.per.second"): (is_any, STRICTER),

@@ -29,6 +29,8 @@ LONG_MAX = 2**63 - 1
 MINUTES_PER_HOUR = 60
 MS_PER_MINUTE = 60_000
 MS_PER_HOUR = 60 * MS_PER_MINUTE
+SEGMENT_BYTES_MIN = 1_048_576
+"""The smallest segment size that a topic may have."""
 
 log_dir = Setting(
     "log.dir",
@@ -96,7 +98,7 @@ log_segment_bytes = Setting(
     INT,
     1_073_741_824,
     "A segment is rolled before it grows beyond this.",
-    check=at_least(1_048_576),
+    check=at_least(SEGMENT_BYTES_MIN),
     dynamic=UpdateMode.CLUSTER_WIDE,
     importance=Importance.HIGH,
 )

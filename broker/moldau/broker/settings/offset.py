@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moldau.broker.settings.log import SEGMENT_BYTES_MIN
 from moldau.config import INT, LONG, SHORT, Importance, Setting, at_least, between
 
 offset_metadata_max_bytes = Setting(
@@ -64,7 +65,7 @@ offsets_topic_segment_bytes = Setting(
     INT,
     104_857_600,
     "The segment size of the offsets topic, small because it must load fast.",
-    check=at_least(1),
+    check=at_least(SEGMENT_BYTES_MIN),
     importance=Importance.HIGH,
 )
 offsets_topic_compression_codec = Setting(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moldau.broker.settings.log import SEGMENT_BYTES_MIN
 from moldau.config import (
     INT,
     LIST,
@@ -260,7 +261,7 @@ share_coordinator_state_topic_segment_bytes = Setting(
     INT,
     104_857_600,
     "The segment size of the share state topic.",
-    check=at_least(1),
+    check=at_least(SEGMENT_BYTES_MIN),
     importance=Importance.HIGH,
 )
 share_coordinator_state_topic_compression_codec = Setting(

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from moldau.broker.settings import cleaner, log, replication, tiered
+from moldau.broker.settings.log import SEGMENT_BYTES_MIN
 from moldau.broker.settings.resource import Default
 from moldau.broker.settings.retention import NO_LIMIT
 from moldau.broker.settings.syntax import THROTTLED_REPLICAS
@@ -270,7 +271,7 @@ segment_bytes = Setting(
     INT,
     1_073_741_824,
     "A segment is rolled before it grows beyond this.",
-    check=at_least(1_048_576),
+    check=at_least(SEGMENT_BYTES_MIN),
     dynamic=UpdateMode.CLUSTER_WIDE,
 )
 segment_index_bytes = Setting(

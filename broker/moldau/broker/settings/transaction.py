@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from moldau.broker.settings.log import SEGMENT_BYTES_MIN
 from moldau.config import BOOLEAN, INT, SHORT, Importance, Setting, UpdateMode, at_least
 
 transaction_max_timeout_ms = Setting(
@@ -81,7 +82,7 @@ transaction_state_log_segment_bytes = Setting(
     INT,
     104_857_600,
     "The segment size of the transaction topic, small because it must load fast.",
-    check=at_least(1),
+    check=at_least(SEGMENT_BYTES_MIN),
     importance=Importance.HIGH,
 )
 transaction_state_log_load_buffer_size = Setting(

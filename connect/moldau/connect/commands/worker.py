@@ -28,12 +28,18 @@ def configure(actions: Any) -> None:
     """Add both actions to the parser."""
     run = actions.add_parser(
         "run",
-        help="run connectors from files, without internal topics",
+        help="run connectors from files in one worker",
         description="Runs the connectors of these files in one worker of its own (Kafka's "
-        "connect-standalone). Offsets of sources are kept in the state directory.",
+        "connect-standalone). Offsets of sources are kept in the state directory, or with "
+        "exactly.once.source.support=enabled in a topic.",
     )
     run.add_argument("files", nargs="+", metavar="FILE", help="a connector as JSON or properties")
-    run.add_argument("--state", required=True, metavar="DIR", help="where offsets are kept")
+    run.add_argument(
+        "--state",
+        required=True,
+        metavar="DIR",
+        help="where offsets are kept, unless exactly-once sources have them in a topic",
+    )
     run.add_argument("--listen", metavar="HOST:PORT", help="also serve the REST API")
     _add_shared(run)
     run.set_defaults(act=run_standalone)

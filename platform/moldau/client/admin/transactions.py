@@ -107,7 +107,7 @@ class TransactionAdmin:
     ) -> list[ListedTransaction]:
         """Return the transactional ids of the whole cluster: all, or those in these states, of
         these producers, and open for longer than that (Kafka 3.8, KIP-994)."""
-        chosen = arguments.known_names(states, "state", STATES)
+        chosen = arguments.known_names(states, "state", STATES, of="a transaction")
         ids = [
             arguments.within(each, "a producer id", _IDS)
             for each in arguments.several(producer_ids, "producer_ids")

@@ -77,14 +77,16 @@ def names_of(given: Iterable[str], what: str, *, one: str = "") -> list[str]:
     return [name_of(each, what) for each in several(given, what, one=one)]
 
 
-def known_names(given: Iterable[str], what: str, known: Iterable[str]) -> list[str]:
-    """States or types of groups, in any case; ValueError for an unknown one."""
+def known_names(
+    given: Iterable[str], what: str, known: Iterable[str], of: str = "a group"
+) -> list[str]:
+    """States or types `of` something, in any case; ValueError for an unknown one."""
     by_lower = {name.lower(): name for name in known}
     found = []
     for each in names_of(given, what):
         name = by_lower.get(each.strip().lower())
         if name is None:
-            raise ValueError(f"{each!r} is no {what} of a group: {', '.join(by_lower.values())}")
+            raise ValueError(f"{each!r} is no {what} of {of}: {', '.join(by_lower.values())}")
         found.append(name)
     return found
 
