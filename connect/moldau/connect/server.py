@@ -16,9 +16,9 @@ from starlette.routing import Route
 from moldau.client import Admin
 from moldau.connect.config.exactly_once import is_exactly_once
 from moldau.connect.herder.group import GroupMembership
+from moldau.connect.herder.herder import Herder
 from moldau.connect.herder.membership import Alone, Membership
 from moldau.connect.herder.operations import Operations
-from moldau.connect.herder.shell import Herder
 from moldau.connect.installed.converters import check_converters
 from moldau.connect.rest.application import Api, make_application
 from moldau.connect.rest.forwarding import Forwarding
@@ -28,7 +28,6 @@ from moldau.connect.rest.overview import Overview
 from moldau.connect.rest.protection import client_verification, is_signed, rest_protection
 from moldau.connect.storage.file import FileLog
 from moldau.connect.storage.log import KeyedLog, MemoryLog
-from moldau.connect.storage.shell import TopicLog, TopicSpec
 from moldau.connect.storage.standalone import (
     OFFSETS_FILE,
     TOPIC_SETTING,
@@ -37,6 +36,7 @@ from moldau.connect.storage.standalone import (
     offsets_topic,
 )
 from moldau.connect.storage.stores import ConfigStore, OffsetStore, StatusStore
+from moldau.connect.storage.topic_log import TopicLog, TopicSpec
 from moldau.connect.task.settings import client_settings
 from moldau.connect.worker.settings import (
     DISTRIBUTED,

@@ -160,7 +160,7 @@ def _clean_up(connector: Connector, worker: Mapping[str, str], directory: str) -
 
     Return why it could not. Its relative paths count from `directory`."""
     from moldau.connect.errors import RetriableError
-    from moldau.connect.herder.shell import remove
+    from moldau.connect.herder.herder import remove
     from moldau.connect.installed.secrets import secret_values
     from moldau.connect.task.diagnosis import without
 

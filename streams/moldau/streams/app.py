@@ -23,7 +23,7 @@ from moldau.streams.plan.policies import Policy, policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.problems import TopologyError
 from moldau.streams.query.asking import AsyncQuery, Query
-from moldau.streams.query.shell import Running
+from moldau.streams.query.gate import Running
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import Undeclared, codec_for, type_name
 from moldau.streams.state.spec import StoreKind, StoreSpec

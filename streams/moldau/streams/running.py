@@ -24,18 +24,18 @@ from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.patterns import patterns_of
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.query.api import Api
+from moldau.streams.query.gate import Running
 from moldau.streams.query.server import QueryServer
-from moldau.streams.query.shell import Running
 from moldau.streams.query.watch import WatchPages
 from moldau.streams.state.backing import Backing
-from moldau.streams.watching.shell import run_as_topics_come
+from moldau.streams.watching import run_as_topics_come
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.addresses import advertised, listen_place, metrics_place
 from moldau.streams.worker.door import topic_names
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import AppSettings, app_settings
-from moldau.streams.worker.shell import Worker
 from moldau.streams.worker.state_directory import StateDirectory
+from moldau.streams.worker.worker import Worker
 
 if TYPE_CHECKING:
     import ssl

@@ -25,7 +25,7 @@ from moldau.client.sync import Consumer as SyncConsumer
 from moldau.client.sync import Producer as SyncProducer
 from moldau.connect.server import ConnectWorker, WorkerLocation
 from moldau.connect.storage.log import Entry
-from moldau.connect.storage.shell import TopicLog, TopicSpec
+from moldau.connect.storage.topic_log import TopicLog, TopicSpec
 from moldau.errors.codes import ErrorCode
 from moldau.logging import Loggers
 from moldau.runtime import Runtime

@@ -21,9 +21,9 @@ from moldau.streams.plan.plan import Plan
 from moldau.streams.running import make_task, task_settings
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import app_settings
-from moldau.streams.worker.shell import Worker
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import TaskState
+from moldau.streams.worker.worker import Worker
 
 PARTITIONS: Final = 2
 SETTLED_S: Final = 120

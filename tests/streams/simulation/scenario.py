@@ -44,9 +44,9 @@ from moldau.streams.worker.settings import (
     AppSettings,
     app_settings,
 )
-from moldau.streams.worker.shell import Worker
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import TaskState
+from moldau.streams.worker.worker import Worker
 from moldau.testing import EmbeddedBroker
 from tests.streams.simulation.disk import Files
 

@@ -14,7 +14,7 @@ import pytest
 
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
-from moldau.streams.supervisor.shell import Supervisor
+from moldau.streams.supervisor.supervisor import Supervisor
 from tests.peers.eventually import eventually
 
 pytestmark = pytest.mark.real
@@ -23,7 +23,7 @@ WORKER = """
 import asyncio, pathlib, os, sys
 from moldau.runtime.real import run
 from moldau.runtime.signals import until_signal
-from moldau.streams.supervisor.shell import unless_orphaned
+from moldau.streams.supervisor.supervisor import unless_orphaned
 folder, index = pathlib.Path(sys.argv[1]), sys.argv[2]
 async def work():
     with (folder / f"started-{index}").open("a") as out:
@@ -38,7 +38,7 @@ run(lambda runtime: until_signal(unless_orphaned(work(), sys.stdin.buffer)))
 SUPERVISOR = f"""
 import sys
 from moldau.runtime.real import run
-from moldau.streams.supervisor.shell import Supervisor
+from moldau.streams.supervisor.supervisor import Supervisor
 run(lambda runtime: Supervisor(
     lambda index: [sys.executable, "-c", {WORKER!r}, sys.argv[1], str(index)], 2, runtime
 ).run())

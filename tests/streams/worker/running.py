@@ -12,9 +12,9 @@ from moldau.runtime import Runtime
 from moldau.streams.plan.plan import Plan
 from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import app_settings
-from moldau.streams.worker.shell import Worker
 from moldau.streams.worker.state_directory import StateDirectory
 from moldau.streams.worker.tasks import MakeTask
+from moldau.streams.worker.worker import Worker
 from tests.streams.worker.counting import CountingTask
 
 

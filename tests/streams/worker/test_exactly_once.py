@@ -19,8 +19,8 @@ from moldau.streams.plan.plan import Plan
 from moldau.streams.query.questions import Count, Fetch, Get, Question, Range
 from moldau.streams.running import make_task
 from moldau.streams.worker.settings import app_settings
-from moldau.streams.worker.shell import Worker
 from moldau.streams.worker.tasks import TaskState
+from moldau.streams.worker.worker import Worker
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.counting import word_count
 from tests.streams.worker.running import Cluster

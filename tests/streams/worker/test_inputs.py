@@ -10,7 +10,7 @@ from moldau.streams.problems import InputDeleted
 from moldau.streams.worker.door import Door
 from moldau.streams.worker.inputs import GONE_S, LOOK_S, InputWatch
 from moldau.streams.worker.settings import app_settings
-from moldau.streams.worker.shell import existing
+from moldau.streams.worker.worker import existing
 from moldau.testing import SyncEmbeddedBroker
 
 

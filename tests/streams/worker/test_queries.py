@@ -13,8 +13,8 @@ import pytest
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
 from moldau.streams import Streams
+from moldau.streams.query.gate import Gate
 from moldau.streams.query.questions import BadQuery, StoreUnavailable
-from moldau.streams.query.shell import Gate
 from moldau.streams.running import run_here
 from moldau.streams.worker.tasks import SLICE, TaskId, WorkerTask
 from moldau.testing import SyncEmbeddedBroker

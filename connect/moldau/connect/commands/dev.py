@@ -161,7 +161,7 @@ class Dev:
     ) -> None:
         """Serve until cancelled."""
         from moldau.cli.commands.registry_place import URL
-        from moldau.connect.herder.shell import forever
+        from moldau.connect.herder.herder import forever
         from moldau.console.beside import PIPELINES, STREAMS
         from moldau.console.connect_api import CONNECT
         from moldau.console.server import served

@@ -122,7 +122,7 @@ def absolute(path: str) -> str:
 async def _serve(
     worker: ConnectWorker, connectors: dict[str, dict[str, str | None]], context: Context
 ) -> None:
-    from moldau.connect.herder.shell import forever
+    from moldau.connect.herder.herder import forever
 
     try:
         await worker.start()

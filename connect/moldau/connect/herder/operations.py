@@ -12,6 +12,7 @@ from typing import Any, Final
 from moldau.config.hiding import hidden
 from moldau.connect.api import Connector, SinkConnector, SourceConnector
 from moldau.connect.config.infos import ConfigInfos
+from moldau.connect.herder.herder import Herder
 from moldau.connect.herder.refusals import (
     BadRequest,
     Conflict,
@@ -20,7 +21,6 @@ from moldau.connect.herder.refusals import (
     NotLeader,
     Rebalancing,
 )
-from moldau.connect.herder.shell import Herder
 from moldau.connect.herder.signing import verify
 from moldau.connect.installed.plugins import catalogue, connector_class, resolved
 from moldau.connect.installed.secrets import masked, secret_values, unmasked

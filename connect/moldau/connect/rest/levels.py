@@ -12,8 +12,8 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from moldau.connect.herder.herder import set_level
 from moldau.connect.herder.refusals import BadRequest, NotFound
-from moldau.connect.herder.shell import set_level
 from moldau.connect.rest.application import Api, answer, empty
 from moldau.connect.rest.bodies import parse
 from moldau.errors import MoldauError

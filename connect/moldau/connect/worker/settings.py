@@ -14,7 +14,7 @@ from typing import Final
 from moldau.connect.config.exactly_once import is_leader_transactional, leader_id, support_of
 from moldau.connect.config.model import Problem
 from moldau.connect.config.warnings import unknown_keys
-from moldau.connect.storage.shell import TopicSpec
+from moldau.connect.storage.topic_log import TopicSpec
 from moldau.connect.task.settings import Config, truth, whole
 from moldau.connect.task.spans import traces_of
 from moldau.connect.worker.kafka_settings import (

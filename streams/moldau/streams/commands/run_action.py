@@ -75,7 +75,7 @@ def _work(
     from moldau.runtime.real import run
     from moldau.streams.commands.restore_bar import RestoreBar
     from moldau.streams.running import WorkerSlot, run_plan, until_stopped
-    from moldau.streams.supervisor.shell import unless_orphaned
+    from moldau.streams.supervisor.supervisor import unless_orphaned
     from moldau.streams.worker.reports import Reports
 
     index, plan = arguments.worker or 0, app.plan()
@@ -98,7 +98,7 @@ def _work(
 def _supervise(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.real import run
     from moldau.streams.running import until_stopped
-    from moldau.streams.supervisor.shell import Supervisor
+    from moldau.streams.supervisor.supervisor import Supervisor
 
     def command(index: int) -> list[str]:
         return [

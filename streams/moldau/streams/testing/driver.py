@@ -34,7 +34,7 @@ from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.sessions import SessionStore
 from moldau.streams.state.versioned import VersionedStore
 from moldau.streams.state.windows import WindowStore
-from moldau.streams.testing.shell import await_all
+from moldau.streams.testing.awaiting import await_all
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,7 +21,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.streams.engine.contract import EmitsPending
-from moldau.streams.query.shell import Gate
+from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.committed import Committed

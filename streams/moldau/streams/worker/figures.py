@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from moldau.streams.query.shell import Gate
+from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import StoreSize
 from moldau.streams.worker.door import TopicPartition
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask

@@ -14,7 +14,7 @@ from moldau.runtime.files import Files
 from moldau.streams.engine.global_table import GlobalStore
 from moldau.streams.plan.plan import GlobalTable
 from moldau.streams.problems import RecordFailed
-from moldau.streams.query.shell import Gate
+from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted, TaskDatabase, position_name
 from moldau.streams.worker.door import Door, Fetched, TopicFacts, TopicPartition
 from moldau.streams.worker.reports import Reports

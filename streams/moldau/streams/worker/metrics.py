@@ -19,8 +19,8 @@ from collections.abc import Callable, Mapping
 from typing import Final
 
 from moldau.metrics import CONTENT_TYPE, Counter, Family, Gauge, Metric, Registry, render_prometheus
+from moldau.streams.query.gate import Gate
 from moldau.streams.query.http import Answer
-from moldau.streams.query.shell import Gate
 from moldau.streams.worker.door import TopicPartition
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
 from moldau.tracing import Tracer

@@ -12,7 +12,7 @@ from typing import Final
 from moldau.runtime import Runtime
 from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.query.shell import Gate
+from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import StoreCorrupted, TaskDatabase
 from moldau.streams.worker import restore
 from moldau.streams.worker.committed import Committed

@@ -15,6 +15,7 @@ from moldau.records import partition_for_key
 from moldau.streams.engine.parts import Store
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.query.answers import Answer, answer, merged
+from moldau.streams.query.gate import Gate
 from moldau.streams.query.questions import (
     BadQuery,
     Fetch,
@@ -25,7 +26,6 @@ from moldau.streams.query.questions import (
     Range,
     StoreUnavailable,
 )
-from moldau.streams.query.shell import Gate
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.door import TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables

@@ -36,8 +36,8 @@ from moldau.connect.task.messages import Message
 from moldau.connect.task.settings import whole
 from moldau.connect.worker.restarts import RestartHistory
 from moldau.connect.worker.settings import restart_policy
-from moldau.connect.worker.shell import STARTING, Worker
 from moldau.connect.worker.task_run import TaskRun
+from moldau.connect.worker.worker import STARTING, Worker
 from moldau.errors import MoldauError
 from moldau.logging import Level, Loggers
 from moldau.logging.level import ROOT

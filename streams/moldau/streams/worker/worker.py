@@ -18,7 +18,7 @@ from typing import Final
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
 from moldau.streams.plan.plan import Plan
-from moldau.streams.query.shell import Gate
+from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.commit import commit

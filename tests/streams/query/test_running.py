@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
+from moldau.streams.query.gate import Running
 from moldau.streams.query.questions import Count, StoreUnavailable
-from moldau.streams.query.shell import Running
 
 
 def test_a_question_waits_by_the_clock_also_on_a_machine_that_stands_still() -> None:

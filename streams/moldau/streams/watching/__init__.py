@@ -1,1 +1,0 @@
-"""Topics that come and go while an app runs, for sources that are patterns."""
