@@ -50,7 +50,11 @@ class Platform:
 
 @pytest.fixture(scope="module")
 def platform() -> Iterator[Platform]:
-    settings = {"authorizer.class.name": "standard", "super.users": "User:ANONYMOUS"}
+    settings = {
+        "authorizer.class.name": "standard",
+        "super.users": "User:ANONYMOUS",
+        "auto.create.topics.enable": "false",  # a sink that is leaving would make its topic again
+    }
     with SyncEmbeddedBroker(settings=settings) as broker:
         bootstrap = broker.bootstrap_servers
         words = ("start", "--bootstrap", bootstrap, "--listen", "127.0.0.1:0")

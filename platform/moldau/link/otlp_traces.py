@@ -77,7 +77,8 @@ def trace_settings(
         return None
     target = otlp_target(endpoint, environment, option, TRACES)
     if target is None:
-        if environment.get("OTEL_SDK_DISABLED", "").lower() == "true":
+        is_disabled = environment.get("OTEL_SDK_DISABLED", "").lower() == "true"
+        if is_disabled or environment.get(TRACES.exporter, "otlp") != "otlp":
             return None
         raise ConfigError(
             f"traces have no receiver: give {option} http://HOST:PORT, or the variable "
