@@ -114,7 +114,7 @@ class Realm:
     def tickets(
         self, keytab: str, principal: str, *, clock_ahead_s: int = 0, server: str | None = None
     ) -> str:
-        """A cache with a ticket, for others or for one server, of a client whose clock is ahead:
+        """A cache with a ticket, for others or for one server, of a client with a fast clock:
         the file says by how much."""
         path = self.folder / f"cache-{principal}-{clock_ahead_s}-{server is None}"
         words = () if server is None else ("-S", server)

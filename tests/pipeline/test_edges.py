@@ -53,7 +53,7 @@ sinks:
 
 
 def schema(**types: Any) -> dict[str, Any]:
-    """A record whose fields have these types; a list is a union, and a field is required."""
+    """A record with fields of these types; a list is a union, and a field is required."""
     fields = {
         name: {"anyOf": [{"type": one} for one in each]} if isinstance(each, list) else
         {"type": each} for name, each in types.items()

@@ -330,6 +330,7 @@ def _run(arguments: Namespace, context: Context) -> int:
     from moldau.pipeline.publishing import Serving, status_address
     from moldau.pipeline.running import PipelineRun, Target
     from moldau.pipeline.settled import Settled
+    from moldau.pipeline.status_reader import StatusReader
     from moldau.runtime.signals import interrupted_by_sigterm
 
     if arguments.idle is not None and not arguments.once:
@@ -358,7 +359,8 @@ def _run(arguments: Namespace, context: Context) -> int:
     lock = data.lock()
     target = Target(bootstrap, arguments.connect, client, arguments.port, arguments.rest_port)
     run = PipelineRun(reading.pipeline, data, directory, target, report)
-    shown = Serving(reading.pipeline, data, client, arguments.connect)
+    reader = StatusReader(reading.pipeline, data, client, arguments.connect)
+    shown = Serving(reading.pipeline, reader)
     try:
         if address is not None:
             report(f"status     {shown.start(address)}")

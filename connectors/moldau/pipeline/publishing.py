@@ -21,7 +21,6 @@ from moldau.pipeline.status import Snapshot, StatusRow, status_rows
 from moldau.pipeline.status_reader import StatusReader
 
 if TYPE_CHECKING:
-    from moldau.pipeline.data_directory import DataDirectory
     from moldau.runtime import Runtime
 
 LOOK_S: Final = 1.0
@@ -111,16 +110,10 @@ class Published:
 class Serving:
     """The server of the status of one `run`, on a thread of its own."""
 
-    def __init__(
-        self,
-        pipeline: Pipeline,
-        data: DataDirectory,
-        client: Mapping[str, str],
-        connect: str | None,
-    ) -> None:
-        """The arguments are those of a `StatusReader`."""
+    def __init__(self, pipeline: Pipeline, reader: StatusReader) -> None:
+        """`close` closes the reader."""
         self._pipeline = pipeline
-        self._reader = StatusReader(pipeline, data, client, connect)
+        self._reader = reader
         self._left = ExitStack()
 
     def start(self, address: StatusAddress) -> str:

@@ -30,7 +30,7 @@ class TransactionalReading:
         self._committed: dict[TopicPartition, OffsetAndMetadata] = {}
         self._lost = set[TopicPartition]()
         self.is_open = False
-        """Whether a transaction is open whose offsets are those of this consumer."""
+        """Whether a transaction is open that sends the offsets of this consumer."""
         if group.commits_by_itself and self.uncommitted():
             raise KafkaError(
                 ErrorCode.INVALID_REQUEST,

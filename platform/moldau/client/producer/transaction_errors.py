@@ -142,7 +142,7 @@ def abortable(error: KafkaError) -> AbortableTransactionError:
 
 
 def dropped(transactional_id: str) -> AbortableTransactionError:
-    """Return the error of records whose transaction was aborted before they were delivered."""
+    """Return the error of records that were not delivered before their transaction was aborted."""
     return AbortableTransactionError(
         ErrorCode.TRANSACTION_ABORTABLE,
         "the transaction was aborted before this was delivered",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from moldau.streams.engine.operators.deferred import AsyncCall
+from moldau.streams.engine.operators.deferred import AsyncCall, finish_all
 
 
 def await_all(calls: Sequence[AsyncCall]) -> None:
@@ -14,12 +14,6 @@ def await_all(calls: Sequence[AsyncCall]) -> None:
     async def run() -> None:
         coroutines = (call.coroutine for call in calls)
         results = await asyncio.gather(*coroutines, return_exceptions=True)
-        for call, result in zip(calls, results, strict=True):
-            if isinstance(result, Exception):
-                call.finish(None, result)
-            elif isinstance(result, BaseException):
-                raise result
-            else:
-                call.finish(result)
+        finish_all(calls, results)
 
     asyncio.run(run())

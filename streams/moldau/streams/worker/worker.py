@@ -17,6 +17,7 @@ from typing import Final
 
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
+from moldau.streams.engine.operators.deferred import finish_all
 from moldau.streams.plan.plan import Plan
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
@@ -295,13 +296,7 @@ class Worker:
         calls = [call for task in tasks for call in task.task.take_calls()]
         coroutines = (call.coroutine for call in calls)
         results = await asyncio.gather(*coroutines, return_exceptions=True)
-        for call, result in zip(calls, results, strict=True):
-            if isinstance(result, Exception):
-                call.finish(None, result)
-            elif isinstance(result, BaseException):
-                raise result
-            else:
-                call.finish(result)
+        finish_all(calls, results)
         return bool(calls)
 
     async def _send(self, task: WorkerTask) -> None:

@@ -49,6 +49,18 @@ class AsyncCall:
         self.record.is_done = True
 
 
+def finish_all(calls: Sequence[AsyncCall], results: Sequence[Any]) -> None:
+    """Finish calls with what each has returned or raised. What is no `Exception`, such as a
+    cancellation, is raised."""
+    for call, result in zip(calls, results, strict=True):
+        if isinstance(result, Exception):
+            call.finish(None, result)
+        elif isinstance(result, BaseException):
+            raise result
+        else:
+            call.finish(result)
+
+
 # on_error(operator, index, error): returns if the record is left out, raises otherwise.
 OnError = Callable[[str, int, Exception], None]
 
