@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from html import escape
 
+from moldau.diagrams import TIP, columns, curve, cut
 from moldau.pipeline.pipeline import App, Connector, Pipeline
 from moldau.pipeline.status import HEALTHY, StatusRow
 from moldau.pipeline.text import operators
@@ -66,10 +67,7 @@ def pipeline_svg(
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" class="pipeline" width="{right}" '
         f'height="{bottom}" viewBox="0 0 {right} {bottom}"><title>{escape(pipeline.name)}</title>'
-        f"<style>{_STYLE}</style>"
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" '
-        'markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" style="fill:#52606d;'
-        'marker-end:none"/></marker></defs>' + "".join(parts) + "</svg>\n"
+        f"<style>{_STYLE}</style>" + TIP + "".join(parts) + "</svg>\n"
     )
 
 
@@ -139,22 +137,12 @@ def _arrows(pipeline: Pipeline, boxes: dict[str, _Box]) -> list[tuple[str, str]]
 
 
 def _positions(boxes: dict[str, _Box], arrows: list[tuple[str, str]]) -> dict[str, tuple[int, int]]:
-    """Return the position of each box.
-
-    A box's column is the longest path to it from the left. If records run in a circle, the loop
-    ends after as many rounds as there are boxes."""
-    columns = dict.fromkeys(boxes, 0)
-    for _ in boxes:
-        moved = [(end, columns[begin] + 1) for begin, end in arrows
-                 if columns[end] <= columns[begin] < len(boxes)]  # fmt: skip
-        if not moved:
-            break
-        for end, column in moved:
-            columns[end] = max(columns[end], column)
+    """Return the position of each box: below those before it in its column."""
+    in_column = columns(boxes, arrows)
     used: dict[int, int] = {}
     positions = {}
     for key, box in boxes.items():
-        column = columns[key]
+        column = in_column[key]
         y = used.get(column, _MARGIN)
         used[column] = y + box.height + _GAP_Y
         positions[key] = (_MARGIN + column * (_WIDTH + _GAP_X), y)
@@ -171,9 +159,9 @@ def _drawn(box: _Box, x: int, y: int) -> str:
     )
     return (
         f'<rect class="{box.kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{box.height}"/>'
-        f'<text x="{x + 10}" y="{y + 18}">{escape(_short(box.title))}</text>'
+        f'<text x="{x + 10}" y="{y + 18}">{escape(cut(box.title, _CHARACTERS - 4))}</text>'
         f'<text class="small" x="{x + 10}" y="{y + 34}">{box.kind}: '
-        f"{escape(_short(box.under))}</text>" + lines
+        f"{escape(cut(box.under, _CHARACTERS - 4))}</text>" + lines
     )
 
 
@@ -182,9 +170,4 @@ def _drawn_arrow(
 ) -> str:
     x, y = positions[begin][0] + _WIDTH, positions[begin][1] + boxes[begin].height // 2
     end_x, end_y = positions[end][0], positions[end][1] + boxes[end].height // 2
-    bend = _GAP_X // 2
-    return f'<path d="M{x} {y}C{x + bend} {y} {end_x - bend} {end_y} {end_x} {end_y}"/>'
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= _CHARACTERS - 4 else text[: _CHARACTERS - 7] + "..."
+    return f'<path d="{curve((x, y), (end_x, end_y), _GAP_X)}"/>'

@@ -11,11 +11,12 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moldau.console.connection import Connection
-from moldau.console.drawing import Arrow, Box, Picture, drawn
+from moldau.console.drawing import Box, Picture, drawn
 from moldau.console.pipeline_api import Part, Pipeline, PipelineRefused
 from moldau.console.rendering import BadForm, Renderer
 from moldau.console.texts import number, rate
 from moldau.console.together import together
+from moldau.diagrams import Arrow
 from moldau.errors import MoldauError
 
 NO_PIPELINES: Final = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from html import escape
 
+from moldau.diagrams import TIP, columns, curve, cut
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.compile import stores_of, topics_of
 from moldau.streams.plan.plan import Plan, Program
@@ -36,10 +37,7 @@ def draw_svg(plan: Plan) -> str:
         top, width = bottom + _MARGIN, max(width, right)
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" width="{width + _MARGIN}" height="{top}">'
-        f"<style>{_STYLE}</style>"
-        '<defs><marker id="tip" viewBox="0 0 8 8" refX="8" refY="4" markerWidth="8" '
-        'markerHeight="8" orient="auto"><path d="M0 0L8 4L0 8z" style="fill:#52606d;'
-        'marker-end:none"/></marker></defs>' + "".join(parts) + "</svg>\n"
+        f"<style>{_STYLE}</style>" + TIP + "".join(parts) + "</svg>\n"
     )
 
 
@@ -54,19 +52,15 @@ def _program(program: Program, top: int) -> tuple[list[str], int, int]:
             kind = "topic"
         parts.append(
             f'<rect class="{kind}" x="{x}" y="{y}" width="{_WIDTH}" height="{_HEIGHT}"/>'
-            f'<text x="{x + 8}" y="{y + 18}">{escape(_short(step.name))}</text>'
+            f'<text x="{x + 8}" y="{y + 18}">{escape(cut(step.name, 30))}</text>'
             f'<text class="small" x="{x + 8}" y="{y + 34}">{escape(step.operation.kind)}</text>'
         )
         for names, style in ((step.parents, ""), (step.lookups, ' class="lookup"')):
             for name in names:
                 from_x, from_y = places[name]
-                begin = f"{from_x + _WIDTH} {from_y + _HEIGHT // 2}"
-                middle = from_x + _WIDTH + _GAP_X // 2
-                end_y = y + _HEIGHT // 2
-                parts.append(
-                    f'<path{style} d="M{begin}C{middle} {from_y + _HEIGHT // 2} '
-                    f'{x - _GAP_X // 2} {end_y} {x} {end_y}"/>'
-                )
+                middle = _HEIGHT // 2
+                path = curve((from_x + _WIDTH, from_y + middle), (x, y + middle), _GAP_X)
+                parts.append(f'<path{style} d="{path}"/>')
     right = max(x for x, _ in places.values()) + _WIDTH + _MARGIN
     bottom = max(y for _, y in places.values()) + _HEIGHT + _GAP_Y
     return parts, right, bottom
@@ -74,12 +68,12 @@ def _program(program: Program, top: int) -> tuple[list[str], int, int]:
 
 def _places(program: Program, top: int) -> dict[str, tuple[int, int]]:
     """Return the place of each step: one column right of the last step before it."""
-    columns: dict[str, int] = {}
+    arrows = [(name, step.name) for step in program.steps for name in step.parents + step.lookups]
+    in_column = columns([step.name for step in program.steps], arrows)
     used: dict[int, int] = {}
     places = {}
     for step in program.steps:
-        before = [columns[name] for name in step.parents + step.lookups]
-        column = columns[step.name] = max(before, default=-1) + 1
+        column = in_column[step.name]
         row = used.get(column, 0)
         used[column] = row + 1
         places[step.name] = (
@@ -87,7 +81,3 @@ def _places(program: Program, top: int) -> dict[str, tuple[int, int]]:
             top + row * (_HEIGHT + _GAP_Y),
         )
     return places
-
-
-def _short(name: str) -> str:
-    return name if len(name) <= 30 else name[:27] + "..."
