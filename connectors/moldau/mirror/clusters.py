@@ -86,16 +86,22 @@ def open_admin(props: Mapping[str, str], side: Side, timeout_ms: int) -> Admin:
 
 
 def open_consumer(props: Mapping[str, str], side: Side) -> Consumer[bytes, bytes]:
-    """Return a started consumer without a group. It reads from the earliest record, unless the
-    settings say otherwise."""
+    """Return a started consumer without a group."""
+    return _started(Consumer(consumer_settings(props, side)), side)
+
+
+def consumer_settings(props: Mapping[str, str], side: Side) -> dict[str, Any]:
+    """Return the settings of a consumer without a group. It reads from the earliest record and
+    does not bring deleted topics back, unless the user's settings say otherwise."""
     settings: dict[str, Any] = {
         "client.id": f"moldau-mirror-{side}-consumer",
         "auto.offset.reset": "earliest",
+        "allow.auto.create.topics": "false",
         **client_settings(props, side, "consumer"),
         "enable.auto.commit": "false",
     }
     settings.pop("group.id", None)
-    return _started(Consumer(settings), side)
+    return settings
 
 
 def open_producer(props: Mapping[str, str], side: Side) -> Producer[bytes, bytes]:

@@ -17,7 +17,7 @@ from moldau.connect.installed.plugins import resolved
 from moldau.connect.server import ID_FILE, ConnectWorker, WorkerLocation
 from moldau.connect.storage.standalone import TOPIC_FILE, TOPIC_SETTING
 from moldau.errors import ConfigError
-from moldau.mirror.clusters import client_settings
+from moldau.mirror.clusters import client_settings, consumer_settings
 from moldau.mirror.flows import SOURCE, Flow
 from moldau.mirror.progress import CopyProgress, Ready
 from moldau.mirror.settings import SourceMirrorConfig
@@ -118,11 +118,7 @@ class MirrorRun:
         """Look into partitions that do not move whether there are records left in them."""
         if not ready.unsure:
             return ready
-        settings: dict[str, Any] = {
-            **client_settings(self._props, "source", "consumer"),
-            "enable.auto.commit": "false",
-        }
-        settings.pop("group.id", None)
+        settings = consumer_settings(self._props, "source")
         async with Consumer(settings, runtime=self._runtime) as consumer:
             for where in ready.unsure:
                 await self._look_into(consumer, where)

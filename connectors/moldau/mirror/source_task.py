@@ -3,7 +3,8 @@
 Records stay columns of bytes from the fetch to the produce. What the worker has written is noted
 and told to readers of groups by offset syncs (`emission`), only after it is durable; with
 exactly-once, after its transaction is committed (the worker calls `commit_part` then). Reading
-continues after the last stored offset.
+continues after the last stored offset (`copied`), also after a topic was gone for a while
+(`source_partitions`).
 
 Invariant: a task never leaves out records in silence. If records were deleted at the source before
 they were copied, or a topic was deleted and created anew, the log says so with the offsets.
@@ -13,33 +14,30 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from moldau.client import ErrorCode, KafkaError, PartitionColumns, TopicPartition
-from moldau.client.sync import Consumer, Producer
+from moldau.client import KafkaError, PartitionColumns, TopicPartition
+from moldau.client.sync import Producer
 from moldau.connect.api import ConnectError, SourcePart, SourceParts, SourceRecord, SourceTask
 from moldau.connectors.pace import Pace
-from moldau.mirror.clusters import as_connect_error, open_consumer, open_producer
+from moldau.mirror.clusters import as_connect_error, open_producer
+from moldau.mirror.copied import CopiedTo, offset_after, offset_fault
 from moldau.mirror.emission import SyncEmission
 from moldau.mirror.settings import ASSIGNED, PACKAGE, SourceMirrorConfig
+from moldau.mirror.source_partitions import SourcePartitions
 
 if TYPE_CHECKING:
     from moldau.client import Sent, SentRange
 
 _log = logging.getLogger(__name__)
-_RECORDS_MAX: Final = 20_000
 _IDLE_S: Final = 1.0
-_GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+_UNREADABLE: Final = "the source cannot be read"
 
 
 def partition_of(cluster: str, where: TopicPartition) -> dict[str, Any]:
     """Return the source partition as Java's MirrorMaker stores it."""
     return {"cluster": cluster, "topic": where.topic, "partition": where.partition}
-
-
-def offset_after(offset: int) -> dict[str, Any]:
-    """Return the source offset after the record with this offset."""
-    return {"offset": offset}
 
 
 def check_partition(partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> None:
@@ -50,9 +48,9 @@ def check_partition(partition: Mapping[str, Any], offset: Mapping[str, Any] | No
             f"{dict(partition)} is no partition of a mirror: use "
             '{"cluster": "ALIAS", "topic": "NAME", "partition": 0}'
         )
-    last = None if offset is None else offset.get("offset")
-    if offset is not None and (type(last) is not int or last < 0):
-        raise ConnectError(f"{dict(partition)}: offset must be a whole number from 0 on")
+    fault = None if offset is None else offset_fault(offset)
+    if fault is not None:
+        raise ConnectError(f"{dict(partition)}: {fault}")
 
 
 def places_in(text: str) -> list[TopicPartition]:
@@ -69,7 +67,7 @@ class MirrorSourceTask(SourceTask):
 
     java_name = f"{PACKAGE}.MirrorSourceTask"
 
-    _consumer: Consumer[bytes, bytes] | None = None
+    _partitions: SourcePartitions | None = None
     _syncs: Producer[bytes, bytes] | None = None
 
     def __init__(self) -> None:
@@ -79,87 +77,48 @@ class MirrorSourceTask(SourceTask):
         self._config = config = SourceMirrorConfig.of(props)
         self._route = config.route()
         self._emission = SyncEmission(config.lag_max)
-        self._places = places_in(props.get(ASSIGNED, ""))
-        if not self._places:
+        places = places_in(props.get(ASSIGNED, ""))
+        if not places:
             return
-        self._consumer = open_consumer(props, "source")
+        self._partitions = SourcePartitions(config, props, self._copied(places), self._pace)
         if config.emits_syncs:
             self._syncs = open_producer(props, config.syncs_location)
         try:
-            self._consumer.assign(self._places)
-            self._seek(self._consumer)
+            self._partitions.take_up()
         except KafkaError as error:
-            raise as_connect_error(error, "the source cannot be read") from error
+            raise as_connect_error(error, _UNREADABLE) from error
 
-    def _seek(self, consumer: Consumer[bytes, bytes]) -> None:
-        """Continue after the stored offsets."""
-        partitions = [partition_of(self._config.source, where) for where in self._places]
+    def _copied(self, places: list[TopicPartition]) -> dict[TopicPartition, CopiedTo | None]:
+        """Return up to where each partition is copied, as it is stored."""
+        partitions = [partition_of(self._config.source, where) for where in places]
         stored = self.context.offset_storage_reader.offsets(partitions)
-        known = {
-            where: int(offset["offset"]) + 1
-            for where, (_, offset) in zip(self._places, stored, strict=True)
-            if offset is not None
+        return {
+            where: CopiedTo.of(offset) for where, (_, offset) in zip(places, stored, strict=True)
         }
-        if not known:
-            return
-        begins, ends = consumer.beginning_offsets(known), consumer.end_offsets(known)
-        for where, at in known.items():
-            consumer.seek(where, self._checked(where, at, begins[where], ends[where]))
-
-    @staticmethod
-    def _checked(where: TopicPartition, at: int, begin: int, end: int) -> int:
-        if at > end:
-            _log.warning("%s ends at %d, but was copied up to %d: it was deleted and created "
-                         "anew, and is copied from its beginning", where, end, at)  # fmt: skip
-            return begin
-        if at < begin:
-            _log.warning("records %d to %d of %s were deleted before they were copied",
-                         at, begin - 1, where)  # fmt: skip
-            return begin
-        return at
 
     def poll(self) -> Sequence[SourceRecord] | None:
         self._write_syncs()
-        if self._consumer is None or not self._places:
+        if self._partitions is None:
             self._pace.wait(_IDLE_S)
             return None
         try:
-            found = self._consumer.poll_batches(
-                self._config.poll_ms / 1000, max_records=_RECORDS_MAX
-            )
+            found = self._partitions.poll(self._config.poll_ms / 1000)
         except KafkaError as error:
-            if error.code not in _GONE:
-                raise as_connect_error(error, "the source cannot be read") from error
-            self._give_up(self._consumer, error)
-            return None
+            raise as_connect_error(error, _UNREADABLE) from error
         if not found:
             self.commit()  # the worker commits nothing more while nothing is read
             return None
-        return SourceParts([self._part(each) for each in found])
+        return SourceParts([self._part(self._partitions, each) for each in found])
 
-    def _part(self, columns: PartitionColumns) -> SourcePart:
+    def _part(self, partitions: SourcePartitions, columns: PartitionColumns) -> SourcePart:
         where = TopicPartition(columns.topic, columns.partition)
         return SourcePart(
             self._route.remote(columns.topic),
             columns.partition,
             partition_of(self._config.source, where),
             columns,
-            offset_after,
+            partial(offset_after, topic_id=partitions.topic_id(where)),
         )
-
-    def _give_up(self, consumer: Consumer[bytes, bytes], error: KafkaError) -> None:
-        """Leave out a topic that is gone. The next refresh takes it up if it returns."""
-        topic = error.context.get("topic")
-        left = [where for where in self._places if where.topic != topic]
-        if len(left) == len(self._places):
-            raise as_connect_error(error, "the source cannot be read") from error
-        _log.warning("%s is gone from the source: %s", topic, error)
-        at = {where: consumer.position(where) for where in left}
-        self._places = left
-        consumer.assign(left)
-        for where, position in at.items():
-            if position is not None:
-                consumer.seek(where, position)
 
     # What was written
 
@@ -200,8 +159,8 @@ class MirrorSourceTask(SourceTask):
         closing: list[Callable[[], None]] = []
         if self._syncs is not None:  # what the worker has told of is durable
             closing += [self.commit, self._syncs.close]
-        if self._consumer is not None:
-            closing.append(self._consumer.close)
+        if self._partitions is not None:
+            closing.append(self._partitions.close)
         for each in closing:
             try:
                 each()
