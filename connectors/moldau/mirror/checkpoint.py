@@ -34,6 +34,8 @@ class MirrorCheckpointTask(SourceTask):
 
     def __init__(self, pace: Pace | None = None) -> None:
         self._pace = pace or Pace()
+        self._new: list[Checkpoint] = []
+        """Checkpoints that are not yet returned; after an error the next poll returns them."""
 
     def start(self, props: Mapping[str, str]) -> None:
         self._config = config = CheckpointConfig.of(props)
@@ -55,13 +57,14 @@ class MirrorCheckpointTask(SourceTask):
             self._pace.wait(_IDLE_S)
             return None
         try:
-            new = self._offsets.new_checkpoints(self._groups)
+            self._new.extend(self._offsets.new_checkpoints(self._groups))
             if _SYNC in due:
                 count = self._offsets.set_offsets(self._groups)
                 if count:
                     _log.info("set %d offsets of groups on the target", count)
         except KafkaError as error:
             raise as_connect_error(error, "the groups' offsets cannot be copied now") from error
+        new, self._new = self._new, []
         return [self._record(each) for each in new]
 
     def _record(self, checkpoint: Checkpoint) -> SourceRecord:

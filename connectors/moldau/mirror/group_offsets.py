@@ -2,17 +2,18 @@
 
 A pass reads the new offset syncs, asks the source for the groups' offsets and returns the
 checkpoints that are new. `set_offsets` then gives them to those groups on the target that have no
-members there; a group that works on the target is left alone.
+members there; a group that works on the target is left alone, and so is a partition that the target
+refuses, such as one of a copy that was deleted.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import ExitStack, closing
 from typing import Final
 
-from moldau.client import KafkaError, TopicPartition
+from moldau.client import KafkaError, OffsetsNotStored, TopicPartition
 from moldau.client.sync import Admin
 from moldau.errors.codes import ErrorCode
 from moldau.mirror.clusters import open_admin
@@ -53,6 +54,8 @@ class GroupOffsets:
         self._route = config.route()
         self._translation = OffsetTranslation()
         self._checkpoints = Checkpoints()
+        self._refused: set[tuple[str, TopicPartition]] = set()
+        """What was warned of: the target does not take offsets of these groups and partitions."""
         with ExitStack() as stack:
             self._open(props, stack)
             self._opened = stack.pop_all()
@@ -78,20 +81,19 @@ class GroupOffsets:
         """Close the clients."""
         self._opened.close()
 
-    def new_checkpoints(self, groups: Iterable[str]) -> list[Checkpoint]:
-        """Return the checkpoints of these groups that are new."""
+    def new_checkpoints(self, groups: Iterable[str]) -> Iterator[Checkpoint]:
+        """Yield the checkpoints of these groups that are new. Each one is yielded once, so keep
+        those that came before an error."""
         for key, value in self._syncs.read():
             try:
                 self._translation.on_sync(OffsetSync.read(key, value))
             except BadMirrorRecord as error:
                 _log.warning("an offset sync is passed over: %s", error)
-        found = []
         for group in groups:
             for where, at in self.source.group_offsets(group).items():
                 checkpoint = self._checkpoint(group, where, at.offset, at.metadata or "")
                 if checkpoint is not None and self._checkpoints.on_checkpoint(checkpoint):
-                    found.append(checkpoint)
-        return found
+                    yield checkpoint
 
     def _checkpoint(
         self, group: str, where: TopicPartition, offset: int, metadata: str
@@ -122,9 +124,34 @@ class GroupOffsets:
             wanted = offsets_to_set(checkpoints, committed)
             if wanted:
                 self.target.alter_group_offsets(group, wanted)
+        except OffsetsNotStored as error:
+            return self._stored_in_part(group, error)
         except KafkaError as error:
-            if error.code not in _MEMBERS_CAME:
-                raise
-            _log.info("%s has members on the target now, so its offsets stay", group)
+            self._check_members(group, error)
             return 0
+        self._refused.difference_update((group, where) for where in wanted)
         return len(wanted)
+
+    def _stored_in_part(self, group: str, error: OffsetsNotStored) -> int:
+        """Warn, once, of partitions that the target refuses. Return the number of others. Raise the
+        error if it is worth another try."""
+        failed = {where: each for where, each in error.results.items() if each is not None}
+        if error.retriable:
+            raise error
+        for where, each in failed.items():
+            if each.code in _MEMBERS_CAME:
+                self._check_members(group, each)
+                break
+            if not each.retriable and (group, where) not in self._refused:
+                self._refused.add((group, where))
+                _log.warning("the offset of %s in %s is not set on the target: %s",
+                             group, where, each)  # fmt: skip
+        self._refused.difference_update((group, where) for where in error.stored)
+        return len(error.stored)
+
+    @staticmethod
+    def _check_members(group: str, error: KafkaError) -> None:
+        """Raise the error, unless it says that the group works on the target."""
+        if error.code not in _MEMBERS_CAME:
+            raise error
+        _log.info("%s has members on the target now, so its offsets stay", group)
