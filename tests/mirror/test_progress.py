@@ -42,6 +42,27 @@ def test_a_fixed_end_does_not_run_away() -> None:
     assert progress.ready().is_done
 
 
+def test_a_topic_that_was_created_anew_is_left_whole() -> None:
+    progress = CopyProgress(has_fixed_ends=True)
+    progress.on_look({FIRST: 0}, {FIRST: 10}, {FIRST: 8})
+    progress.on_look({FIRST: 0}, {FIRST: 10}, {FIRST: 10})
+    assert progress.ready().is_done
+
+    progress.on_look({FIRST: 0}, {FIRST: 3}, {})
+    assert (progress.ready().copied, progress.ready().left) == (2, 3)
+    progress.on_look({FIRST: 0}, {FIRST: 3}, {FIRST: 3})
+
+    assert (progress.ready().copied, progress.ready().left) == (5, 0)
+
+
+def test_an_end_that_moves_back_is_the_goal_then() -> None:
+    progress = CopyProgress(has_fixed_ends=True)
+    progress.on_look({FIRST: 0}, {FIRST: 10}, {})
+    progress.on_look({FIRST: 0}, {FIRST: 4}, {FIRST: 4})
+
+    assert progress.ready().is_done
+
+
 def test_a_job_is_due_once_in_each_interval() -> None:
     schedule = Schedule({"often": 1.0, "rarely": 3.0}, 10.0)
 

@@ -19,6 +19,7 @@ from moldau.connect.api import ConnectError, Problem, RetriableError
 from moldau.errors.codes import ErrorCode
 
 Side = Literal["source", "target"]
+SIDES: Final[tuple[Side, Side]] = ("source", "target")
 Kind = Literal["consumer", "producer", "admin"]
 C = TypeVar("C", Admin, Consumer[bytes, bytes], Producer[bytes, bytes])
 _TABLES: Final[Mapping[str, SettingTable]] = {

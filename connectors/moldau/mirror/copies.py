@@ -26,6 +26,14 @@ from moldau.mirror.topics import TopicChanges, config_changes, copied_rules, cop
 _log = logging.getLogger(__name__)
 _NO_RULES: Final = (ErrorCode.SECURITY_DISABLED, ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
+NOT_COPIED: Final = "not copied, or only in part"
+"""What the line of the status says while copies are refused."""
+
+
+def partition_counts(admin: Admin) -> dict[str, int]:
+    """Return the topics of a cluster with their numbers of partitions."""
+    return {each.name: len(each.partitions) for each in admin.list_topics()}
+
 
 class TopicCopies:
     """The copies of one mirror. It uses both admin clients and owns neither."""
@@ -38,7 +46,7 @@ class TopicCopies:
         self._target = target
         self._has_rules = config.syncs_acls
         self.refused: dict[str, str] = {}
-        """The topics of the source that could not be copied, with the reason."""
+        """The topics of the source that cannot be copied, or only in part, with the reason."""
 
     def topics(self) -> dict[str, int]:
         """Return the source's topics to copy, with their numbers of partitions."""
@@ -51,31 +59,39 @@ class TopicCopies:
 
     def changes(self, topics: Mapping[str, int]) -> TopicChanges:
         """Return what the target lacks of them."""
-        present = {each.name: len(each.partitions) for each in self._target.list_topics()}
-        return self.route.changes(topics, present)
+        return self.route.changes(topics, partition_counts(self._target))
 
     def make(self, topics: Mapping[str, int]) -> dict[str, int]:
-        """Create and grow the copies. Return the topics that have one. Raise ConnectError for what
-        concerns all of them."""
-        changes = self.changes(topics)
-        self.refused = {}
+        """Create and grow the copies. Return the topics that have one, with the numbers of
+        partitions to copy. Raise ConnectError for what concerns all of them."""
+        present = partition_counts(self._target)
+        changes = self.route.changes(topics, present)
+        before, self.refused = self.refused, {}
         origin = {self.route.remote(topic): topic for topic in topics}
         self._create(changes.create, origin)
+        made = {topic: count for topic, count in topics.items() if topic not in self.refused}
         for remote, count in changes.grow.items():
             try:
                 self._target.create_partitions(remote, count)
                 _log.info("%s has %d partitions now, as its source", remote, count)
             except KafkaError as error:
                 if error.code is not ErrorCode.INVALID_PARTITIONS:
-                    self._refuse(origin[remote], error)
-        return {topic: count for topic, count in topics.items() if topic not in self.refused}
+                    topic, kept = origin[remote], present[remote]
+                    self._refuse(topic, error, f"partitions from {kept} on: ")
+                    made[topic] = kept
+        for topic, reason in self.refused.items():
+            if before.get(topic) != reason:
+                _log.error("%s is %s: %s", topic, NOT_COPIED, reason)
+        return made
 
     def _create(self, wanted: Mapping[str, int], origin: Mapping[str, str]) -> None:
         replicas = self._config.replication_factor
-        new = [
-            NewTopic(remote, count, replicas, self._settings_of(origin[remote]))
-            for remote, count in wanted.items()
-        ]
+        new = []
+        for remote, count in wanted.items():
+            try:
+                new.append(NewTopic(remote, count, replicas, self._settings_of(origin[remote])))
+            except KafkaError as error:  # such as one that was deleted meanwhile
+                self._refuse(origin[remote], error)
         for remote, result in (self._target.create_topics(new) if new else {}).items():
             if not isinstance(result, KafkaError):
                 _log.info("created %s with %d partitions", remote, wanted[remote])
@@ -87,11 +103,17 @@ class TopicCopies:
             elif result.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
                 self._refuse(origin[remote], result)
 
-    def _refuse(self, topic: str, error: KafkaError) -> None:
+    def _refuse(self, topic: str, error: KafkaError, what: str = "") -> None:
         if error.retriable:
             raise as_connect_error(error, f"the copy of {topic} cannot be made now")
-        _log.error("%s is not copied: %s", topic, error)
-        self.refused[topic] = str(error)
+        self.refused[topic] = f"{what}{error}"
+
+    def refusal(self) -> str | None:
+        """Return a line that says what is not copied; None if everything is."""
+        if not self.refused:
+            return None
+        topic, reason = next(iter(self.refused.items()))
+        return f"{len(self.refused)} topics are {NOT_COPIED}, such as {topic}: {reason}"
 
     def _settings_of(self, topic: str) -> dict[str, str]:
         with_defaults = self._config.defaults_from == "source"

@@ -17,10 +17,13 @@ from moldau.connect.installed.plugins import resolved
 from moldau.connect.server import ID_FILE, ConnectWorker, WorkerLocation
 from moldau.connect.storage.standalone import TOPIC_FILE, TOPIC_SETTING
 from moldau.errors import ConfigError
-from moldau.mirror.clusters import client_settings, consumer_settings
+from moldau.mirror.clusters import SIDES, client_settings, consumer_settings
+from moldau.mirror.copied import CopiedTo
+from moldau.mirror.copies import NOT_COPIED
 from moldau.mirror.flows import SOURCE, Flow
 from moldau.mirror.progress import CopyProgress, Ready
 from moldau.mirror.settings import SourceMirrorConfig
+from moldau.mirror.source_cluster import check_source_cluster
 from moldau.mirror.source_task import partition_of
 
 if TYPE_CHECKING:
@@ -61,16 +64,28 @@ class MirrorRun:
         self._worker = ConnectWorker(runtime, worker, WorkerLocation(None, state), loggers)
         self._opened = AsyncExitStack()
         self._progress = CopyProgress(has_fixed_ends=is_once)
+        self.refused: list[str] = []
+        """A line that names the topics that the target does not take, as of the last look."""
 
     async def start(self) -> None:
-        """Start the worker and its connectors. Raise ConfigError for a config that is refused."""
+        """Start the worker and its connectors. Raise ConfigError for a config that is refused, or
+        if another cluster was copied under the alias of the source."""
         await self._worker.start()
         if self.flow.copies:
             self._props, _ = resolved(self.flow.config, self.flow.worker)
             self._route = SourceMirrorConfig.of(self._props).route()
-            settings = client_settings(self._props, "source", "admin")
-            self._source = await self._opened.enter_async_context(
-                Admin(settings, runtime=self._runtime)
+            self._source, self._target = [
+                await self._opened.enter_async_context(
+                    Admin(client_settings(self._props, side, "admin"), runtime=self._runtime)
+                )
+                for side in SIDES
+            ]
+            found = await self._source.describe_cluster()
+            await check_source_cluster(
+                self._worker.herder.offsets,
+                self.flow.source,
+                found.cluster_id,
+                self.flow.offsets_topic,
             )
         for name, config in self.flow.connectors.items():
             try:
@@ -84,35 +99,60 @@ class MirrorRun:
         await self._worker.aclose()
 
     @property
-    def _isolation(self) -> str:
+    def _reads_committed(self) -> bool:
         settings = client_settings(self._props, "source", "consumer")
-        return settings.get("isolation.level", "read_uncommitted")
+        return settings.get("isolation.level", "").strip().lower() == "read_committed"
 
     async def look(self) -> Ready:
-        """Look how far the mirror is."""
-        topics = [each for each in await self._source.list_topics() if self._route.takes(each.name)]
+        """Look how far the mirror is. Partitions without a copy do not count."""
+        topics = {each.name: each for each in await self._source.list_topics()}
+        topics = {name: each for name, each in topics.items() if self._route.takes(name)}
         places = [
-            TopicPartition(topic.name, n) for topic in topics for n in range(len(topic.partitions))
+            TopicPartition(name, n)
+            for name, each in topics.items()
+            for n in range(len(each.partitions))
         ]
-        if not places:
-            return self._progress.ready()
-        begins = await self._source.list_offsets(dict.fromkeys(places, EARLIEST))
-        ends = await self._source.list_offsets(
-            dict.fromkeys(places, LATEST), is_committed=self._isolation == "read_committed"
-        )
+        places = await self._with_copies(places)
+        begins = await self._offsets(dict.fromkeys(places, EARLIEST))
+        high_watermarks = await self._offsets(dict.fromkeys(places, LATEST))
+        ends = high_watermarks
+        if self._reads_committed:
+            ends = await self._offsets(dict.fromkeys(places, LATEST), is_committed=True)
         partitions = [partition_of(self.flow.source, where) for where in places]
         stored = await self._worker.herder.offsets.read(SOURCE, partitions)
-        at = {
-            where: int(offset["offset"]) + 1
-            for where, offset in zip(places, stored, strict=True)
-            if offset is not None
-        }
-        self._progress.on_look(
-            {where: found.offset for where, found in begins.items()},
-            {where: found.offset for where, found in ends.items()},
-            at,
-        )
+        at = {}
+        for where, offset in zip(places, stored, strict=True):
+            copied = CopiedTo.of(offset)
+            topic_id = topics[where.topic].topic_id
+            if copied is not None and copied.is_in(topic_id, high_watermarks[where]):
+                at[where] = copied.offset
+        self._progress.on_look(begins, ends, at)
         return self._progress.ready()
+
+    async def _offsets(
+        self, wanted: dict[TopicPartition, int], *, is_committed: bool = False
+    ) -> dict[TopicPartition, int]:
+        if not wanted:
+            return {}
+        found = await self._source.list_offsets(wanted, is_committed=is_committed)
+        return {where: each.offset for where, each in found.items()}
+
+    async def _with_copies(self, places: list[TopicPartition]) -> list[TopicPartition]:
+        """Return the partitions that have a copy, or will have one: the target refuses none."""
+        cause = self._worker.herder.waits_for(SOURCE)
+        self.refused = []
+        if cause is None or NOT_COPIED not in cause:
+            return places
+        counts = {each.name: len(each.partitions) for each in await self._target.list_topics()}
+        found = [
+            where
+            for where in places
+            if where.partition < counts.get(self._route.remote(where.topic), 0)
+        ]
+        names = sorted({where.topic for where in set(places).difference(found)})
+        if names:
+            self.refused = [f"{self.flow.name}: {', '.join(names)}: {cause}"]
+        return found
 
     async def settle(self, ready: Ready) -> Ready:
         """Look into partitions that do not move whether there are records left in them."""

@@ -9,7 +9,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit
-from moldau.client import KafkaError
+from moldau.client import ErrorCode, KafkaError
 from moldau.connect.api import ConnectError
 from moldau.mirror.flows import CHECKPOINT, SOURCE, Flow
 from moldau.mirror.progress import Ready
@@ -24,6 +24,8 @@ STATE: Final = ".moldau/mirror"
 _LOOK_S: Final = 0.5
 _LINE_S: Final = 10.0
 _FLUSH_MS: Final = "500"
+_DELETED: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
+"""A topic of the source was deleted during a look."""
 _FAILED_S: Final = 20.0
 """How long a connector may be FAILED before `--once` gives up; the worker restarts it meanwhile."""
 
@@ -41,20 +43,22 @@ def run_flows(flows: list[Flow], arguments: Namespace, context: Context) -> int:
     places = {flow.name: f"{root}/{flow.source}-{flow.target}" for flow in chosen}
     locks = [prepare_state(files, places[flow.name], flow) for flow in chosen]
 
-    async def main(runtime: Runtime) -> bool:
+    async def main(runtime: Runtime) -> int:
         loggers = make_loggers(runtime, arguments, context)
         session = FlowSession(runtime, context, loggers, is_once=arguments.once)
         signal = await until_signal(session.run(chosen, places))
-        return signal is None
+        if signal is not None:
+            return Exit.INTERRUPTED if arguments.once else Exit.DONE
+        return Exit.FAILED if session.refused else Exit.DONE
 
     try:
-        is_complete = run(main, node="mirror")
-        if arguments.once and is_complete:
+        code = run(main, node="mirror")
+        if arguments.once and code != Exit.INTERRUPTED:
             _finish_groups(flows, context)
     finally:
         for lock in locks:
             lock.release()
-    return Exit.INTERRUPTED if arguments.once and not is_complete else Exit.DONE
+    return code
 
 
 def _copying_only(flow: Flow) -> Flow:
@@ -91,6 +95,8 @@ class FlowSession:
         self._shown: dict[str, str] = {}
         self._told: set[str] = set()
         self._failed_since: float | None = None
+        self.refused: list[str] = []
+        """Lines with the topics that were not copied, as the target does not take them."""
 
     def _now(self) -> float:
         return self._runtime.clock.monotonic()
@@ -115,17 +121,16 @@ class FlowSession:
         began, line_at = self._now(), self._now()
         while True:
             await asyncio.sleep(_LOOK_S)
+            are_running = all(each.is_running() for each in runs)
             try:
                 looks = [(each, await each.look()) for each in runs]
                 if self._is_once:
                     looks = [(each, await each.settle(ready)) for each, ready in looks]
             except KafkaError as error:
-                if not error.retriable:
+                if not error.retriable and error.code not in _DELETED:
                     raise
                 continue  # a cluster does not answer; the connectors say so and wait
-            is_done = self._is_once and all(
-                each.is_running() and ready.is_done for each, ready in looks
-            )
+            is_done = self._is_once and are_running and all(ready.is_done for _, ready in looks)
             self._check(runs)
             is_due = is_done or self._now() >= line_at
             if is_due or self._context.err.isatty():
@@ -138,7 +143,8 @@ class FlowSession:
     def _check(self, runs: list[MirrorRun]) -> None:
         """Show new failures. With `--once`, raise ConnectError for one that lasts."""
         failures = [line for each in runs for line in each.failures()]
-        for line in failures:
+        self.refused = [line for each in runs for line in each.refused]
+        for line in (*failures, *self.refused):
             if line not in self._told:
                 self._told.add(line)
                 self._context.err.write(f"moldau: {line}\n")

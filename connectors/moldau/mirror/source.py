@@ -100,12 +100,8 @@ class MirrorSourceConnector(SourceConnector):
             self.context.request_task_reconfiguration()
 
     def _tell_state(self) -> None:
-        refused = self._copies.refused
-        cause = None
-        if refused:
-            topic, reason = next(iter(refused.items()))
-            cause = f"{len(refused)} topics are not copied, such as {topic}: {reason}"
-        elif not self._topics and not self._copies.topics():
+        cause = self._copies.refusal()
+        if cause is None and not self._topics and not self._copies.topics():
             cause = "no topic of the source is chosen -> check topics and topics.exclude"
         self.context.tell_waiting(cause)
 

@@ -1,0 +1,68 @@
+"""What a mirror does not copy, and says so."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from unittest.mock import patch
+
+import pytest
+
+from moldau.client import ErrorCode, KafkaError
+from moldau.client.sync import Admin
+from moldau.mirror.copies import TopicCopies
+from moldau.mirror.settings import SourceMirrorConfig
+from moldau.testing import SyncEmbeddedBroker
+from tests.connect.committed import read
+from tests.mirror.running import create, fill, mirrored
+from tests.mirror.tasks import settings
+
+TOO_LONG = "long" * 62
+
+
+@pytest.fixture
+def clusters() -> Iterator[tuple[str, str]]:
+    with SyncEmbeddedBroker() as first, SyncEmbeddedBroker() as second:
+        yield first.bootstrap_servers, second.bootstrap_servers
+
+
+@pytest.mark.real
+def test_once_copies_the_rest_and_fails_if_a_copy_is_refused(
+    clusters: tuple[str, str], tmp_path: Path
+) -> None:
+    source, target = clusters
+    for topic in ("orders", TOO_LONG):
+        create(source, topic, 1, retention_ms="-1")
+        fill(source, topic, range(20))
+    words = ["--topics", "orders,long.*", "--once", "--state", str(tmp_path / "state")]
+
+    done = mirrored(tmp_path, "--from", source, "--to", target, *words)
+
+    assert done.returncode == 1, done.stderr
+    assert f"moldau: source->target: {TOO_LONG}: 1 topics are not copied" in done.stderr
+    assert len(read(target, "source.orders")) == 20
+
+    other = mirrored(tmp_path, "--from", target, "--to", target, *words)
+
+    assert other.returncode != 0
+    assert re.search("^moldau: .*another cluster called source.*--from-alias", other.stderr, re.M)
+    assert "Traceback" not in other.stderr
+
+
+def test_a_topic_whose_copy_must_not_grow_is_copied_in_part(clusters: tuple[str, str]) -> None:
+    source, target = clusters
+    create(source, "orders", 3)
+    create(source, "other", 1)
+    create(target, "A.orders", 2)
+    config = SourceMirrorConfig.of(settings(source, **{"replication.factor": "-1"}))
+    with Admin(bootstrap_servers=source) as first, Admin(bootstrap_servers=target) as second:
+        copies = TopicCopies(config, first, second)
+        policy = KafkaError(ErrorCode.POLICY_VIOLATION, "two are enough")
+        with patch.object(second, "create_partitions", side_effect=policy):
+            assert copies.make(copies.topics()) == {"orders": 2, "other": 1}
+        refusal = copies.refusal()
+        assert refusal is not None
+        assert "orders: partitions from 2 on: POLICY_VIOLATION: two are enough" in refusal
+        assert copies.make(copies.topics()) == {"orders": 3, "other": 1}
+        assert copies.refusal() is None
