@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from unittest.mock import patch
 
 import pytest
@@ -11,8 +12,9 @@ from moldau.client import ErrorCode, KafkaError
 from moldau.client.sync import Admin, Producer
 from moldau.mirror.source_task import MirrorSourceTask
 from moldau.testing import SyncEmbeddedBroker
+from tests.connect.committed import read
 from tests.connectors.contexts import Offsets
-from tests.mirror.running import create
+from tests.mirror.running import create, mirrored
 from tests.mirror.tasks import reading, values
 
 
@@ -154,6 +156,28 @@ def test_records_behind_an_open_transaction_are_not_copied_twice_by_an_exactly_o
     fill(source, "orders", 3)
     with reading(source, "orders-0", offsets, **committed) as task:
         assert values(task, 1) == [b"3"]
+
+
+@pytest.mark.real
+def test_once_copies_a_topic_that_was_created_anew_with_fewer_records(
+    source: str, tmp_path: Path
+) -> None:
+    with SyncEmbeddedBroker() as broker:
+        target = broker.bootstrap_servers
+        words = ["--from", source, "--to", target, "--topics", "orders", "--once"]
+        create(source, "orders", 1)
+        written = fill(source, "orders", *range(9))
+        assert mirrored(tmp_path, *words).returncode == 0
+        delete(source, "orders")
+        create(source, "orders", 1)
+        written += fill(source, "orders", 10, 11)
+
+        done = mirrored(tmp_path, *words)
+
+        assert done.returncode == 0, done.stderr
+        assert "2 to go" in done.stdout
+        assert "created anew" in done.stderr
+        assert [each.value for each in read(target, "source.orders")] == written
 
 
 def without_ids(offsets: Offsets) -> Offsets:

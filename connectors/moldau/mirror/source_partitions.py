@@ -45,7 +45,7 @@ class SourcePartitions:
         self._absent = dict(copied)
         self._given_up: set[TopicPartition] = set()
         self._ids: dict[TopicPartition, Uuid] = {}
-        self._before: dict[TopicPartition, Uuid] = {}
+        self._polled: dict[TopicPartition, Uuid] = {}
         self._look_at = pace.monotonic()
         self._consumer: Consumer[bytes, bytes] = open_consumer(props, "source")
 
@@ -69,7 +69,6 @@ class SourcePartitions:
             for where in back:
                 del self._absent[where]
             self._ids |= back
-            self._before |= back
             self._tell_back(back)
         for where in self._absent.keys() - self._given_up:
             self._leave_out(where, "its topic does not exist")
@@ -123,15 +122,21 @@ class SourcePartitions:
             self._give_up(error)
             return []
         if found:
-            assigned = self._consumer.assignment
-            self._before, self._ids = self._ids, self._consumer.topic_ids(assigned)
+            self._name_topics([TopicPartition(each.topic, each.partition) for each in found])
         return found
 
+    def _name_topics(self, partitions: Iterable[TopicPartition]) -> None:
+        """Note of which topics the polled records are: of unknown ones, if an id has changed."""
+        now = self._consumer.topic_ids(partitions)
+        for where, topic_id in now.items():
+            is_sure = self._ids.get(where, ZERO_UUID) in (topic_id, ZERO_UUID)
+            self._polled[where] = topic_id if is_sure else ZERO_UUID
+        self._ids |= now
+
     def topic_id(self, where: TopicPartition) -> Uuid:
-        """Return the id of the topic that the last records are of; ZERO_UUID if it has changed
-        meanwhile, so that they may be of either topic."""
-        now, before = self._ids.get(where, ZERO_UUID), self._before.get(where, ZERO_UUID)
-        return now if before in (now, ZERO_UUID) else ZERO_UUID
+        """Return the id of the topic that the last records of a partition are of; ZERO_UUID if it
+        is unknown."""
+        return self._polled.get(where, ZERO_UUID)
 
     def _give_up(self, error: KafkaError) -> None:
         """Leave out a topic that is gone, up to the next look."""
