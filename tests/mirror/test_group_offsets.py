@@ -84,3 +84,19 @@ def test_checkpoints_that_were_found_before_an_error_are_written_with_the_next_p
         task.stop()
 
     assert [each.key for each in found] == [Checkpoint("billing", COPY, 0, 0).key]
+
+
+def test_a_topic_of_syncs_that_is_made_later_is_read_then(cluster: str) -> None:
+    props = {**settings(cluster), "target.cluster.alias": "C"}
+    where = TopicPartition("orders", 0)
+    with (
+        closing(GroupOffsets(CheckpointConfig.of(props), props)) as offsets,
+        Admin(bootstrap_servers=cluster) as admin,
+    ):
+        admin.alter_group_offsets("billing", {where: 0})
+        assert list(offsets.new_checkpoints(["billing"])) == []
+        later = "mm2-offset-syncs.C.internal"
+        assert later not in {each.name for each in admin.list_topics()}
+        create(cluster, later, 1)
+        write(cluster, later, OffsetSync(where, 0, 0))
+        assert list(offsets.new_checkpoints(["billing"])) == [Checkpoint("billing", COPY, 0, 0)]
