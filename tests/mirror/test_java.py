@@ -1,4 +1,4 @@
-"""From Apache Kafka to moldau, and what Java's client of MirrorMaker reads there."""
+"""From Apache Kafka to moldau, and what Java's MirrorMaker and its client read there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from tests.peers.kafka_broker import kafka_broker as kafka_broker
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 
-def test_javas_client_translates_the_offsets_of_a_group_that_moves(
+def test_javas_client_translates_the_offsets_of_a_group_and_its_connector_would_continue(
     kafka_broker: KafkaBroker, tmp_path: Path
 ) -> None:
     source = kafka_broker.bootstrap_servers
@@ -31,7 +31,10 @@ def test_javas_client_translates_the_offsets_of_a_group_that_moves(
         words = ["--from", source, "--to", target, "--from-alias", "A", "--to-alias", "B",
                  "--topics", "mirrored", "--groups", "mirror-readers"]  # fmt: skip
 
-        with mirroring(tmp_path, *words, *QUICK), Admin(bootstrap_servers=target) as admin:
+        with (
+            mirroring(tmp_path, *words, *QUICK) as process,
+            Admin(bootstrap_servers=target) as admin,
+        ):
             wait_until(lambda: bool(read_topic(admin, "heartbeats")), "there are heartbeats")
             wait_until(lambda: bool(read(target, "heartbeats")), "there is a heartbeat")
             wait_until(
@@ -40,15 +43,19 @@ def test_javas_client_translates_the_offsets_of_a_group_that_moves(
                 ),
                 "the group's offsets are set",
             )
+            process.terminate()
+            assert process.wait(60) == 0
 
-        assert sorted(map(copied, read(source, "mirrored")), key=repr) == sorted(
+        there = read(source, "mirrored")
+        assert sorted(map(copied, there), key=repr) == sorted(
             map(copied, read(target, "A.mirrored")), key=repr
         )
         (answer,) = kafka_broker.kafka.run_source(
-            Path(__file__).parent / "ReadMirror.java", [f"{target} A mirror-readers"]
+            Path(__file__).parent / "ReadMirror.java", [f"{target} A mirror-readers mirrored"]
         )
         with Admin(bootstrap_servers=target) as admin:
             offsets = admin.group_offsets("mirror-readers")
         ours = {str(where): at.offset for where, at in sorted(offsets.items())}
         shown = ", ".join(f"{where}={at}" for where, at in ours.items())
-        assert answer == f"{{{shown}}} [A] [A.heartbeats, heartbeats]"
+        copied_to = [max(each.offset for each in there if each.partition == n) for n in (0, 1)]
+        assert answer == f"{{{shown}}} [A] [A.heartbeats, heartbeats] {copied_to}"

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from typing import Any, ClassVar, Final
 
 from moldau.client import KafkaError
-from moldau.client.sync import Admin
 from moldau.connect.api import SourceConnector, SourceRecord, SourceTask
 from moldau.connect.data import OPTIONAL_BYTES
 from moldau.connectors.pace import Pace
 from moldau.connectors.promise import AT_LEAST_ONCE
-from moldau.mirror.clusters import as_connect_error, ensure_compacted, open_admin
+from moldau.mirror.clusters import SIDES, as_connect_error, ensure_compacted, open_admin
 from moldau.mirror.formats import Checkpoint
 from moldau.mirror.group_offsets import GroupOffsets, chosen_groups
 from moldau.mirror.rounds import Rounds
@@ -90,11 +90,9 @@ class MirrorCheckpointConnector(SourceConnector):
     config_model = CheckpointConfig
     java_names: ClassVar[tuple[str, ...]] = (f"{PACKAGE}.MirrorCheckpointConnector",)
 
-    _rounds: Rounds | None = None
-
     def __init__(self) -> None:
         self._groups: list[str] = []
-        self._admins: list[Admin] = []
+        self._opened = ExitStack()
 
     def start(self, props: Mapping[str, str]) -> None:
         super().start(props)
@@ -102,33 +100,29 @@ class MirrorCheckpointConnector(SourceConnector):
         if not (config.enabled and config.emits):
             return
         try:
-            source = open_admin(props, "source", config.admin_timeout_ms)
-            self._admins.append(source)
-            target = open_admin(props, "target", config.admin_timeout_ms)
-            self._admins.append(target)
+            self._source, target = (
+                self._opened.enter_context(open_admin(props, side, config.admin_timeout_ms))
+                for side in SIDES
+            )
             topic = config.policy().checkpoints_topic(config.source)
             setting = "checkpoints.topic.replication.factor"
             ensure_compacted(target, topic, config.checkpoints_replicas, setting)
-            self._groups = chosen_groups(config, source)
+            self._groups = chosen_groups(config, self._source)
         except KafkaError as error:
             raise as_connect_error(error, "the mirror cannot start") from error
         if config.refreshes:
             jobs = {"refresh groups": (float(config.refresh_s), self._refresh)}
-            self._rounds = Rounds(jobs, self.context)
-            self._rounds.start()
+            self._opened.enter_context(Rounds(jobs, self.context))
 
     def _refresh(self) -> None:
-        groups = chosen_groups(self._config, self._admins[0])
+        groups = chosen_groups(self._config, self._source)
         is_new, self._groups = groups != self._groups, groups
         self.context.tell_waiting(None)
         if is_new:
             self.context.request_task_reconfiguration()
 
     def stop(self) -> None:
-        if self._rounds is not None:
-            self._rounds.stop()
-        for admin in self._admins:
-            admin.close()
+        self._opened.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         shares = divided(self._groups, max_tasks)

@@ -56,6 +56,12 @@ def client_settings(props: Mapping[str, str], side: Side, kind: Kind) -> dict[st
     return {name: value for name, value in found.items() if name not in _OF_JAVA}
 
 
+def reads_committed(props: Mapping[str, str]) -> bool:
+    """Whether a mirror leaves out records of the source that are not committed."""
+    level = client_settings(props, "source", "consumer").get("isolation.level", "")
+    return level.strip().lower() == "read_committed"
+
+
 def client_problems(props: Mapping[str, str]) -> Iterator[Problem]:
     """Yield the settings of clients that are unknown or wrong. No client is started."""
     for side, kind in _CLIENTS:

@@ -92,6 +92,6 @@ def continuation(
         return Continuation(
             high_watermark,
             f"{where} was copied up to {at} and ends at {high_watermark} now: its log was "
-            "truncated, and is copied on from that end",
+            "truncated, and is copied on from that end; records written since may be missing",
         )
     return Continuation(at)

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from moldau.client import EARLIEST, LATEST, TopicPartition
 from moldau.client.sync import Admin
 from moldau.connect.installed.plugins import resolved
-from moldau.mirror.clusters import client_settings, open_admin
+from moldau.mirror.clusters import open_admin, reads_committed
 from moldau.mirror.copies import TopicCopies
 from moldau.mirror.flows import CHECKPOINT, Flow
 from moldau.mirror.group_offsets import chosen_groups
@@ -28,12 +28,8 @@ def preview(flow: Flow) -> tuple[list[Row], list[str]]:
         open_admin(props, "target", timeout_ms) as target,
     ):
         copies = TopicCopies(config, source, target)
-        rows = list(_rows(copies, source, is_committed=_is_committed(props)))
+        rows = list(_rows(copies, source, is_committed=reads_committed(props)))
         return rows, _groups(flow, source)
-
-
-def _is_committed(props: dict[str, str]) -> bool:
-    return client_settings(props, "source", "consumer").get("isolation.level") == "read_committed"
 
 
 def _rows(copies: TopicCopies, source: Admin, *, is_committed: bool) -> Iterator[Row]:

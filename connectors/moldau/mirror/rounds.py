@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, Self
 
 from moldau.client import KafkaError
 from moldau.connect.api import ConnectError, ConnectorContext, RetriableError
@@ -23,7 +23,7 @@ Job = tuple[float, Callable[[], None]]
 
 
 class Rounds:
-    """Jobs by name."""
+    """Jobs by name. Use it with `with`: the thread ends after the job that runs."""
 
     def __init__(self, jobs: Mapping[str, Job], context: ConnectorContext) -> None:
         self._jobs = dict(jobs)
@@ -33,12 +33,12 @@ class Rounds:
         self._schedule = Schedule(intervals, self._pace.monotonic())
         self._patrol = Patrol(self._look, _TICK_S, self._pace)
 
-    def start(self) -> None:
+    def __enter__(self) -> Self:
         if self._jobs:
             self._patrol.start()
+        return self
 
-    def stop(self) -> None:
-        """End the thread, after the job that runs."""
+    def __exit__(self, *_: object) -> None:
         self._patrol.stop()
 
     def _look(self) -> None:

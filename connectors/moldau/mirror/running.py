@@ -17,7 +17,7 @@ from moldau.connect.installed.plugins import resolved
 from moldau.connect.server import ID_FILE, ConnectWorker, WorkerLocation
 from moldau.connect.storage.standalone import TOPIC_FILE, TOPIC_SETTING
 from moldau.errors import ConfigError
-from moldau.mirror.clusters import SIDES, client_settings, consumer_settings
+from moldau.mirror.clusters import SIDES, client_settings, consumer_settings, reads_committed
 from moldau.mirror.copied import CopiedTo
 from moldau.mirror.copies import NOT_COPIED
 from moldau.mirror.flows import SOURCE, Flow
@@ -98,11 +98,6 @@ class MirrorRun:
         await self._opened.aclose()
         await self._worker.aclose()
 
-    @property
-    def _reads_committed(self) -> bool:
-        settings = client_settings(self._props, "source", "consumer")
-        return settings.get("isolation.level", "").strip().lower() == "read_committed"
-
     async def look(self) -> Ready:
         """Look how far the mirror is. Partitions without a copy do not count."""
         topics = {each.name: each for each in await self._source.list_topics()}
@@ -116,7 +111,7 @@ class MirrorRun:
         begins = await self._offsets(dict.fromkeys(places, EARLIEST))
         high_watermarks = await self._offsets(dict.fromkeys(places, LATEST))
         ends = high_watermarks
-        if self._reads_committed:
+        if reads_committed(self._props):
             ends = await self._offsets(dict.fromkeys(places, LATEST), is_committed=True)
         partitions = [partition_of(self.flow.source, where) for where in places]
         stored = await self._worker.herder.offsets.read(SOURCE, partitions)

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-import logging
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final
+from contextlib import ExitStack
+from typing import Any, ClassVar
 
 from moldau.client import KafkaError
-from moldau.client.sync import Admin
 from moldau.connect.api import ExactlyOnceSupport, Problem, SourceConnector
 from moldau.connectors.promise import AT_LEAST_ONCE, promised
 from moldau.errors import MoldauError
 from moldau.mirror.clusters import (
+    SIDES,
     as_connect_error,
     client_problems,
-    client_settings,
     ensure_compacted,
     open_admin,
+    reads_committed,
 )
 from moldau.mirror.copies import TopicCopies
 from moldau.mirror.rounds import Job, Rounds
 from moldau.mirror.settings import ASSIGNED, PACKAGE, SourceMirrorConfig
 from moldau.mirror.source_task import MirrorSourceTask, check_partition
 from moldau.mirror.topics import divided
-
-_log = logging.getLogger(__name__)
-ISOLATION: Final = "isolation.level"
 
 
 class MirrorSourceConnector(SourceConnector):
@@ -36,10 +33,8 @@ class MirrorSourceConnector(SourceConnector):
     config_model = SourceMirrorConfig
     java_names: ClassVar[tuple[str, ...]] = (f"{PACKAGE}.MirrorSourceConnector",)
 
-    _rounds: Rounds | None = None
-
     def __init__(self) -> None:
-        self._admins: list[Admin] = []
+        self._opened = ExitStack()
         self._topics: dict[str, int] = {}
 
     def start(self, props: Mapping[str, str]) -> None:
@@ -49,8 +44,8 @@ class MirrorSourceConnector(SourceConnector):
             return
         try:
             source, target = (
-                self._opened(open_admin(props, side, config.admin_timeout_ms))
-                for side in ("source", "target")
+                self._opened.enter_context(open_admin(props, side, config.admin_timeout_ms))
+                for side in SIDES
             )
             self._copies = TopicCopies(config, source, target)
             if config.emits_syncs:
@@ -62,12 +57,7 @@ class MirrorSourceConnector(SourceConnector):
             self._copies.sync_rules(self._topics)
         except KafkaError as error:
             raise as_connect_error(error, "the mirror cannot start") from error
-        self._rounds = Rounds(self._jobs(), self.context)
-        self._rounds.start()
-
-    def _opened(self, admin: Admin) -> Admin:
-        self._admins.append(admin)
-        return admin
+        self._opened.enter_context(Rounds(self._jobs(), self.context))
 
     def _jobs(self) -> dict[str, Job]:
         config = self._config
@@ -81,10 +71,7 @@ class MirrorSourceConnector(SourceConnector):
         return jobs
 
     def stop(self) -> None:
-        if self._rounds is not None:
-            self._rounds.stop()
-        for admin in self._admins:
-            admin.close()
+        self._opened.close()
 
     def task_configs(self, max_tasks: int) -> list[dict[str, str]]:
         partitions = [f"{topic}-{n}" for topic, count in self._topics.items() for n in range(count)]
@@ -118,8 +105,7 @@ class MirrorSourceConnector(SourceConnector):
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Return SUPPORTED if only committed records are read, as Java's does."""
-        is_committed = client_settings(props, "source", "consumer").get(ISOLATION)
-        if (is_committed or "").strip().lower() == "read_committed":
+        if reads_committed(props):
             return ExactlyOnceSupport.SUPPORTED
         return ExactlyOnceSupport.UNSUPPORTED
 
@@ -139,7 +125,7 @@ class MirrorSourceConnector(SourceConnector):
         config = SourceMirrorConfig.read(props)
         if found or config.wrong or list(config.check()):
             return found
-        for side in ("source", "target"):
+        for side in SIDES:
             try:
                 with open_admin(props, side, config.admin_timeout_ms) as admin:
                     admin.describe_cluster()

@@ -18,14 +18,13 @@ from moldau.client import LATEST, ErrorCode, KafkaError, PartitionColumns, Topic
 from moldau.client.sync import Consumer
 from moldau.connectors.pace import Pace
 from moldau.ids import ZERO_UUID, Uuid
-from moldau.mirror.clusters import client_settings, open_admin, open_consumer
+from moldau.mirror.clusters import open_admin, open_consumer, reads_committed
 from moldau.mirror.copied import CopiedTo, continuation
 from moldau.mirror.settings import SourceMirrorConfig
 
 _log = logging.getLogger(__name__)
 _RECORDS_MAX: Final = 20_000
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID)
-_ISOLATION: Final = "isolation.level"
 
 
 class SourcePartitions:
@@ -45,7 +44,6 @@ class SourcePartitions:
         self._absent = dict(copied)
         self._given_up: set[TopicPartition] = set()
         self._ids: dict[TopicPartition, Uuid] = {}
-        self._polled: dict[TopicPartition, Uuid] = {}
         self._look_at = pace.monotonic()
         self._consumer: Consumer[bytes, bytes] = open_consumer(props, "source")
 
@@ -90,8 +88,7 @@ class SourcePartitions:
 
     def _high_watermarks(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return the ends of logs, with what is not committed. The consumer may not see those."""
-        settings = client_settings(self._props, "source", "consumer")
-        if settings.get(_ISOLATION, "").strip().lower() != "read_committed":
+        if not reads_committed(self._props):
             return self._consumer.end_offsets(wanted)
         with open_admin(self._props, "source", self._config.admin_timeout_ms) as admin:
             found = admin.list_offsets(dict.fromkeys(wanted, LATEST))
@@ -107,8 +104,9 @@ class SourcePartitions:
         _log.warning("%s is gone from the source and not copied; it is looked for every %d s: %s",
                      where, self._config.refresh_s, reason)  # fmt: skip
 
-    def poll(self, timeout_s: float) -> list[PartitionColumns]:
-        """Return records. Raise KafkaError if the source cannot be read."""
+    def poll(self, timeout_s: float) -> list[tuple[PartitionColumns, Uuid]]:
+        """Return records with the ids of their topics; ZERO_UUID if it is unknown. Raise KafkaError
+        if the source cannot be read."""
         try:
             if self._absent and self._pace.monotonic() >= self._look_at:
                 self.take_up()
@@ -121,22 +119,18 @@ class SourcePartitions:
                 raise
             self._give_up(error)
             return []
-        if found:
-            self._name_topics([TopicPartition(each.topic, each.partition) for each in found])
-        return found
+        return self._with_ids(found)
 
-    def _name_topics(self, partitions: Iterable[TopicPartition]) -> None:
-        """Note of which topics the polled records are: of unknown ones, if an id has changed."""
-        now = self._consumer.topic_ids(partitions)
-        for where, topic_id in now.items():
-            is_sure = self._ids.get(where, ZERO_UUID) in (topic_id, ZERO_UUID)
-            self._polled[where] = topic_id if is_sure else ZERO_UUID
-        self._ids |= now
-
-    def topic_id(self, where: TopicPartition) -> Uuid:
-        """Return the id of the topic that the last records of a partition are of; ZERO_UUID if it
-        is unknown."""
-        return self._polled.get(where, ZERO_UUID)
+    def _with_ids(self, found: list[PartitionColumns]) -> list[tuple[PartitionColumns, Uuid]]:
+        """An id that is new since the last poll counts from the next one on: these records may
+        still be of the earlier topic."""
+        places = [TopicPartition(each.topic, each.partition) for each in found]
+        before, ids = self._ids, self._consumer.topic_ids(places)
+        self._ids = before | ids
+        return [
+            (each, ids[where] if before.get(where) in (ids[where], None) else ZERO_UUID)
+            for each, where in zip(found, places, strict=True)
+        ]
 
     def _give_up(self, error: KafkaError) -> None:
         """Leave out a topic that is gone, up to the next look."""
@@ -147,10 +141,9 @@ class SourcePartitions:
             if topic in {where.topic for where in self._absent}:
                 return  # it has gone while it was taken up
             raise error
-        ids = self._consumer.topic_ids(gone)
         for where in gone:
             at = self._consumer.position(where)
-            topic_id = ids[where] if ids[where] != ZERO_UUID else self._ids.get(where, ZERO_UUID)
-            self._absent[where] = None if at is None else CopiedTo(at, topic_id)
+            read = None if at is None else CopiedTo(at, self._ids.get(where, ZERO_UUID))
+            self._absent[where] = read
             self._leave_out(where, str(error))
         self._consumer.assign([where for where in assigned if where not in self._absent])

@@ -29,6 +29,7 @@ from moldau.mirror.source_partitions import SourcePartitions
 
 if TYPE_CHECKING:
     from moldau.client import Sent, SentRange
+    from moldau.ids import Uuid
 
 _log = logging.getLogger(__name__)
 _IDLE_S: Final = 1.0
@@ -36,8 +37,9 @@ _UNREADABLE: Final = "the source cannot be read"
 
 
 def partition_of(cluster: str, where: TopicPartition) -> dict[str, Any]:
-    """Return the source partition as Java's MirrorMaker stores it."""
-    return {"cluster": cluster, "topic": where.topic, "partition": where.partition}
+    """Return the source partition as Java's MirrorMaker stores it. It finds an offset only if the
+    bytes of the key are the same, so the order of the fields is Java's."""
+    return {"cluster": cluster, "partition": where.partition, "topic": where.topic}
 
 
 def check_partition(partition: Mapping[str, Any], offset: Mapping[str, Any] | None) -> None:
@@ -46,7 +48,7 @@ def check_partition(partition: Mapping[str, Any], offset: Mapping[str, Any] | No
     if kinds != {"cluster": str, "topic": str, "partition": int}:
         raise ConnectError(
             f"{dict(partition)} is no partition of a mirror: use "
-            '{"cluster": "ALIAS", "topic": "NAME", "partition": 0}'
+            '{"cluster": "ALIAS", "partition": 0, "topic": "NAME"}'
         )
     fault = None if offset is None else offset_fault(offset)
     if fault is not None:
@@ -108,16 +110,16 @@ class MirrorSourceTask(SourceTask):
         if not found:
             self.commit()  # the worker commits nothing more while nothing is read
             return None
-        return SourceParts([self._part(self._partitions, each) for each in found])
+        return SourceParts([self._part(columns, topic_id) for columns, topic_id in found])
 
-    def _part(self, partitions: SourcePartitions, columns: PartitionColumns) -> SourcePart:
+    def _part(self, columns: PartitionColumns, topic_id: Uuid) -> SourcePart:
         where = TopicPartition(columns.topic, columns.partition)
         return SourcePart(
             self._route.remote(columns.topic),
             columns.partition,
             partition_of(self._config.source, where),
             columns,
-            partial(offset_after, topic_id=partitions.topic_id(where)),
+            partial(offset_after, topic_id=topic_id),
         )
 
     # What was written
