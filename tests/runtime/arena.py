@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
@@ -54,3 +55,13 @@ def simulate(scenario: Scenario[T], *, torn: bool = False, seed: int = 1) -> T:
     if error:
         raise error[0]
     return outcome[0]
+
+
+async def until(reached: Callable[[], bool]) -> None:
+    """Wait until something is true that has no event."""
+    loop = asyncio.get_running_loop()
+    async with asyncio.timeout(30):
+        while not reached():
+            turn = loop.create_future()
+            loop.call_soon(turn.set_result, None)
+            await turn

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
 
 import pytest
 
 from moldau.runtime import Runtime
 from moldau.runtime.direct import open_direct, set_buffer_sizes, untaken_bytes
-from tests.runtime.arena import HOST, REAL_ARENAS, play
+from tests.runtime.arena import HOST, REAL_ARENAS, play, until
 
 
 @pytest.mark.parametrize("arena", REAL_ARENAS)
@@ -49,15 +48,6 @@ class Reluctant(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         self.is_lost = True
-
-
-async def until(reached: Callable[[], bool]) -> None:
-    loop = asyncio.get_running_loop()
-    async with asyncio.timeout(30):
-        while not reached():
-            turn = loop.create_future()
-            loop.call_soon(turn.set_result, None)
-            await turn
 
 
 @pytest.mark.parametrize("arena", REAL_ARENAS)

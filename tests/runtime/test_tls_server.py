@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.tls import PLAIN_TEXT, TIMED_OUT, TOO_MANY, TlsServer
+from moldau.runtime.handshakes import TOO_MANY, Handshakes
+from moldau.runtime.tls import PLAIN_TEXT, TIMED_OUT, TlsServer, TlsTransport
 from tests.link.certificates import Authority, Issued, written
 from tests.runtime.arena import HOST, REAL_ARENAS, play
 
@@ -202,27 +203,54 @@ def test_a_handshake_has_an_end_and_no_protocol_before(arena: str, tmp_path: Pat
 
 
 @pytest.mark.parametrize("arena", REAL_ARENAS)
-def test_handshakes_are_bounded_in_number(arena: str, tmp_path: Path) -> None:
+@pytest.mark.parametrize("bound", ["handshakes_max", "handshakes_per_source_max"])
+def test_a_new_handshake_ends_the_most_silent_one(bound: str, arena: str, tmp_path: Path) -> None:
     async def scenario(runtime: Runtime) -> None:
-        async with served(runtime, tmp_path, handshakes_max=2) as at:
-            idle = [await runtime.network.open_streams(HOST, at.port) for _ in range(2)]
-            with suppress(OSError):
-                while True:
-                    reader, writer = await at.connect()
-                    writer.close()
-            await at.until_failure(TOO_MANY)
-            for _, writer in idle:
-                writer.close()
-            async with asyncio.timeout(30):
-                while True:
-                    with suppress(OSError):
-                        reader, writer = await at.connect()
-                        break
+        async with served(runtime, tmp_path, **{bound: 2}) as at:
+            network = runtime.network
+            talking, silent = [await network.open_streams(HOST, at.port) for _ in range(2)]
+            talking[1].write(b"\x16\x03\x01\x02\x00")
+            reader, writer = await at.connect()
             writer.write(b"hello")
             assert await reader.readexactly(5) == b"hello"
             writer.close()
+            assert await silent[0].read() == b""
+            assert at.failures == [TOO_MANY]
+            for _, each in (talking, silent):
+                each.close()
 
     play(arena, scenario)
+
+
+def test_the_source_with_the_most_handshakes_makes_room() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        handshakes = Handshakes(TlsServer(no_context, lambda *_: None, handshakes_max=4))
+        one = accepted(handshakes, "192.0.2.1")
+        network = [accepted(handshakes, f"2001:db8::{last}") for last in range(3)]
+        accepted(handshakes, "192.0.2.2")
+        assert [each.is_closing() for each in (one, *network)] == [False, True, False, False]
+
+    play("asyncio", scenario)
+
+
+def no_context() -> ssl.SSLContext:
+    raise AssertionError("no handshake goes on")
+
+
+def accepted(handshakes: Handshakes, address: str) -> TlsTransport:
+    made = TlsTransport(handshakes, asyncio.BufferedProtocol)
+    made.connection_made(Peer({"peername": (address, 1)}))
+    return made
+
+
+class Peer(asyncio.Transport):
+    """A plain transport without a socket."""
+
+    def close(self) -> None:
+        """Nothing to close."""
+
+    def is_closing(self) -> bool:
+        return False
 
 
 @pytest.mark.parametrize("data", [bytes(300), b"\x16" + bytes(300), b"\x16\x03\x01\xff\xff" * 100])

@@ -14,9 +14,10 @@ from collections.abc import Callable, Iterable
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
+from moldau.runtime.handshakes import Handshakes
 from moldau.runtime.interface import BACKLOG, Listener, Network
 from moldau.runtime.names import bound, connected, is_address, look_up, plain_address
-from moldau.runtime.tls import Handshakes, TlsServer, TlsTransport
+from moldau.runtime.tls import TlsServer, TlsTransport
 
 if TYPE_CHECKING:
     import ssl
@@ -137,8 +138,10 @@ def _needs_wrapping(loop: asyncio.AbstractEventLoop, tls: ssl.SSLContext | None)
 class RealListener(Listener):
     """A listening socket, or one for each address of a name."""
 
-    def __init__(self, servers: list[asyncio.Server]) -> None:
+    def __init__(self, servers: list[asyncio.Server], handshakes: Handshakes | None = None) -> None:
+        """`handshakes` are those under way, which end with the listener."""
         self._servers = servers
+        self._handshakes = handshakes
         names = [each.getsockname() for server in servers for each in server.sockets]
         self._addresses = [(str(name[0]), int(name[1])) for name in names]
 
@@ -156,13 +159,14 @@ class RealListener(Listener):
         """Free the port."""
         for server in self._servers:
             server.close()
+        if self._handshakes is not None:
+            self._handshakes.close()
 
 
 def _under_tls(
-    terms: TlsServer, factory: Callable[[], asyncio.BaseProtocol]
+    handshakes: Handshakes, factory: Callable[[], asyncio.BaseProtocol]
 ) -> Callable[[], asyncio.BaseProtocol]:
     """Return a factory that puts TLS under the protocols of another factory."""
-    handshakes = Handshakes(terms)
     buffered = cast("Callable[[], asyncio.BufferedProtocol]", factory)
     return lambda: TlsTransport(handshakes, buffered)
 
@@ -180,8 +184,10 @@ class RealNetwork(Network):
         tls: ssl.SSLContext | TlsServer | None = None,
     ) -> Listener:
         """Bind and listen."""
+        handshakes: Handshakes | None = None
         if isinstance(tls, TlsServer):
-            protocol_factory, tls = _under_tls(tls, protocol_factory), None
+            handshakes = Handshakes(tls)
+            protocol_factory, tls = _under_tls(handshakes, protocol_factory), None
         loop = asyncio.get_running_loop()
         factory = protocol_factory
         if _needs_wrapping(loop, tls):
@@ -194,7 +200,7 @@ class RealNetwork(Network):
             host = "0.0.0.0"  # noqa: S104 (the caller asks for every address)
         if not _is_uvloop(loop):
             server = await loop.create_server(factory, host or None, port, backlog=backlog, ssl=tls)
-            return RealListener([server])
+            return RealListener([server], handshakes)
         servers: list[asyncio.Server] = []
         with ExitStack() as unless_all_listen:
             sockets = await bound(host or None, port)
@@ -205,7 +211,7 @@ class RealNetwork(Network):
                 unless_all_listen.callback(server.close)
                 servers.append(server)
             unless_all_listen.pop_all()
-        return RealListener(servers)
+        return RealListener(servers, handshakes)
 
     async def connect(
         self,

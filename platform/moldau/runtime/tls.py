@@ -3,10 +3,12 @@
     listener = await network.listen(factory, host, port, tls=TlsServer(context, on_failure))
 
 Invariants: the factory is called after the handshake, so a half-open handshake costs little memory.
-At most `handshakes_max` handshakes are under way at a listener, each for `handshake_seconds`. One
-step of one handshake runs in an iteration of the event loop, so a storm of handshakes delays the
-other connections by at most one signature. What the protocol writes in one call leaves in one
-write.
+At most `handshakes_max` handshakes are under way at a listener, of them at most
+`handshakes_per_source_max` of one source, each for `handshake_seconds`. Beyond it, a new handshake
+ends one of the source with the most: the one whose client has been silent for the longest. A
+handshake that waits for a step of ours is never ended for another. One step of one handshake runs
+in an iteration of the event loop, so a storm of handshakes delays the other connections by at most
+one signature. What the protocol writes in one call leaves in one write.
 
 The context is asked for at each handshake, so a new certificate needs no new listener. Event loops
 have TLS of their own, but it takes one context for the life of a listener, has no bound on the
@@ -17,24 +19,37 @@ from __future__ import annotations
 
 import asyncio
 import ssl
-from collections import deque
 from collections.abc import Callable, Iterable
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Final, cast
+from typing import TYPE_CHECKING, Any, Final, Protocol, cast
+
+from moldau.runtime.handshakes import TOO_MANY, source_of
+
+if TYPE_CHECKING:
+    from moldau.runtime.handshakes import Handshakes
 
 Buffer = bytes | bytearray | memoryview
 
-_RECEIVE_BYTES: Final = 256 << 10
 _JOINED_BYTES_MAX: Final = 16 << 10
 """The size of a TLS record: smaller parts are written as one record."""
 _HANDSHAKE_BYTES_MAX: Final = 256 << 10
 _HANDSHAKE_RECORD: Final = 0x16
+ADMISSION: Final = "admission"
+"""The name under which `get_extra_info` returns the admission of a connection."""
 
 PLAIN_TEXT: Final = "the client does not speak TLS"
 TIMED_OUT: Final = "the handshake takes too long"
-TOO_MANY: Final = "too many handshakes are under way"
+NOT_ADMITTED: Final = "no place was free in time"
 TOO_LARGE: Final = "the handshake is too large"
+
+
+class Admission(Protocol):
+    """How an accepted connection counts among the limits of its server."""
+
+    def leave(self) -> None:
+        """Count it no more, unless the protocol does: the connection is lost."""
+        ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,49 +62,11 @@ class TlsServer:
     """Called with the address and the reason if a connection fails before its protocol has it."""
     handshake_seconds: float = 10.0
     handshakes_max: int = 1024
-
-
-class Handshakes:
-    """The handshakes of one listener that are under way."""
-
-    def __init__(self, terms: TlsServer) -> None:
-        self.terms = terms
-        self.buffer = memoryview(bytearray(_RECEIVE_BYTES))
-        """The encrypted bytes of one read. They are taken out before the next read."""
-        self._open: set[TlsTransport] = set()
-        self._ready: deque[TlsTransport] = deque()
-        self._loop = asyncio.get_running_loop()
-
-    def begin(self, transport: TlsTransport) -> bool:
-        """Count a new handshake. Return False if there are too many."""
-        if len(self._open) >= self.terms.handshakes_max:
-            return False
-        self._open.add(transport)
-        return True
-
-    def call_later(self, callback: Callable[[], object]) -> asyncio.TimerHandle:
-        """Call back when the time of a handshake is over."""
-        return self._loop.call_later(self.terms.handshake_seconds, callback)
-
-    def call_soon(self, callback: Callable[[], object]) -> None:
-        """Call back in the next iteration of the event loop."""
-        self._loop.call_soon(callback)
-
-    def end(self, transport: TlsTransport) -> None:
-        """Forget a handshake that has succeeded or failed."""
-        self._open.discard(transport)
-
-    def continue_soon(self, transport: TlsTransport) -> None:
-        """Let a handshake take its next step when it is its turn."""
-        if not self._ready:
-            self._loop.call_soon(self._step)
-        self._ready.append(transport)
-
-    def _step(self) -> None:
-        transport = self._ready.popleft()
-        if self._ready:
-            self._loop.call_soon(self._step)
-        transport.shake()
+    handshakes_per_source_max: int = 256
+    """How many handshakes of one IPv4 address or IPv6 network (/64) may be under way."""
+    arrive: Callable[[TlsTransport], Admission] | None = None
+    """Called for each accepted connection before its handshake. It calls `begin` of the transport,
+    or `wait` and later `begin`, or `abort`. None: each handshake begins at once."""
 
 
 class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
@@ -105,24 +82,30 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._protocol: asyncio.BufferedProtocol | None = None
         """The protocol above, from the end of the handshake on."""
         self._plain: asyncio.Transport | None = None
+        self.source = ""
+        self._admission: Admission | None = None
         self._ssl: ssl.SSLObject | None = None
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._timer: asyncio.TimerHandle | None = None
         self._handshake_bytes = 0
-        self._is_queued = False
+        self.is_queued = False
+        """Whether the next step of the handshake is ours, and not the client's."""
         self._is_closing = False
         self._is_paused = False
 
     # Called by the plain transport.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Wait for the client's first bytes."""
+        """Ask to be admitted, and wait for the client's first bytes."""
         self._plain = cast(asyncio.Transport, transport)
-        if not self._handshakes.begin(self):
-            self._fail(TOO_MANY)
-            return
-        self._timer = self._handshakes.call_later(lambda: self._fail(TIMED_OUT))
+        self.source = source_of(transport.get_extra_info("peername"))
+        self._handshakes.accept(self)
+        arrive = self._handshakes.terms.arrive
+        if arrive is None:
+            self.begin()
+        else:
+            self._admission = arrive(self)
 
     def get_buffer(self, sizehint: int) -> memoryview:
         """Return the listener's buffer for encrypted bytes."""
@@ -138,15 +121,16 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._deliver()
             return
         if not self._handshake_bytes and data[0] != _HANDSHAKE_RECORD:
-            self._fail(PLAIN_TEXT)
+            self.fail(PLAIN_TEXT)
             return
         self._handshake_bytes += nbytes
+        self._handshakes.hear(self)
         if self._handshake_bytes > _HANDSHAKE_BYTES_MAX:
-            self._fail(TOO_LARGE)
+            self.fail(TOO_LARGE)
             return
         self._incoming.write(data)
-        if not self._is_queued:
-            self._is_queued = True
+        if not self.is_queued:
+            self.is_queued = True
             self._handshakes.continue_soon(self)
 
     def pause_writing(self) -> None:
@@ -164,6 +148,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         was_closing, self._is_closing = self._is_closing, True
         protocol, self._protocol = self._protocol, None
         self._end_handshake()
+        if self._admission is not None:
+            self._admission.leave()
         if protocol is not None:
             protocol.connection_lost(exc)
         elif self._handshake_bytes and not was_closing:
@@ -171,9 +157,32 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     # The handshake.
 
+    def wait(self, seconds: float) -> None:
+        """Read nothing until `begin`, and close if it does not come in time."""
+        assert self._plain is not None
+        self._plain.pause_reading()
+        self._is_paused = True
+        self._timer = self._handshakes.call_later(seconds, lambda: self.fail(NOT_ADMITTED))
+
+    def begin(self) -> None:
+        """Begin the handshake."""
+        if self.is_closing():
+            return
+        self._stop_timer()
+        handshakes = self._handshakes
+        if not handshakes.begin(self):
+            self.fail(TOO_MANY)
+            return
+        self._timer = handshakes.call_later(
+            handshakes.terms.handshake_seconds, lambda: self.fail(TIMED_OUT)
+        )
+        if self._is_paused:
+            self._is_paused = False
+            cast(asyncio.Transport, self._plain).resume_reading()
+
     def shake(self) -> None:
         """Continue the handshake with the bytes that have come."""
-        self._is_queued = False
+        self.is_queued = False
         if self._is_closing:
             return
         try:
@@ -187,7 +196,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             return
         except (ssl.SSLError, OSError) as error:
             self._send_outgoing()
-            self._fail(_reason_of(error))
+            self.fail(_reason_of(error))
             return
         self._send_outgoing()
         self._end_handshake()
@@ -197,11 +206,14 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
 
     def _end_handshake(self) -> None:
         self._handshakes.end(self)
+        self._stop_timer()
+
+    def _stop_timer(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
             self._timer = None
 
-    def _fail(self, reason: str) -> None:
+    def fail(self, reason: str) -> None:
         """Close without a protocol."""
         if self._is_closing:
             return
@@ -373,6 +385,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 return tls.getpeercert(binary_form=True)
             if name == "cipher":
                 return tls.cipher()
+        if name == ADMISSION:
+            return self._admission
         return default if self._plain is None else self._plain.get_extra_info(name, default)
 
 

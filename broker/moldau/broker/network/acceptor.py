@@ -1,6 +1,7 @@
 """The acceptor of one listener: creates connections, and admits, queues or rejects them.
 
-Invariants: `ConnectionLimits` counts exactly the open connections, from their arrival to `lost`.
+Invariants: `ConnectionLimits` counts exactly the open connections, from the accept to `lost`, with
+those whose TLS handshake is under way. A closed acceptor admits nothing.
 `opened` and `closed` of the service come in pairs, and only for admitted connections. When a
 connection ends, waiting connections are admitted as far as there is room, at any listener.
 """
@@ -12,6 +13,7 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from moldau.broker.decision.context import Principal
+from moldau.broker.network.arriving import Arriving
 from moldau.broker.network.holds import IN_LINE
 from moldau.broker.network.limits import ConnectionLimits, Verdict, plain_address
 from moldau.broker.network.login import LoginService
@@ -22,6 +24,7 @@ from moldau.broker.network.shell import Connection
 from moldau.broker.security.mapping import NoRuleApplies
 from moldau.errors import MalformedMessage
 from moldau.runtime.direct import set_buffer_sizes
+from moldau.runtime.tls import ADMISSION
 
 if TYPE_CHECKING:
     import asyncio
@@ -30,6 +33,7 @@ if TYPE_CHECKING:
     from moldau.broker.network.options import ListenerOptions
     from moldau.broker.network.reactor import Reactor
     from moldau.broker.network.request import Service
+    from moldau.runtime.tls import TlsTransport
 
 Buggify = Callable[[str], bool]
 BUGGY_CHUNK_BYTES = 100
@@ -54,7 +58,9 @@ class Entrance:
     ) -> None:
         self.reactor = reactor
         self.open_direct = open_direct
-        self.limits: ConnectionLimits[Connection] = ConnectionLimits(reactor.options, room)
+        self.limits: ConnectionLimits[Connection | Arriving] = ConnectionLimits(
+            reactor.options, room
+        )
         self._is_timed = False
         self.held = 0
         """Rejected connections that are not closed yet."""
@@ -67,7 +73,7 @@ class Entrance:
         self.held += 1
         return True
 
-    def arrive(self, connection: Connection) -> Verdict:
+    def arrive(self, connection: Connection | Arriving) -> Verdict:
         """Decide on a new connection. A waiting one is admitted later."""
         now = self.reactor.precise_now()
         verdict = self.limits.arrive(connection, now)
@@ -77,7 +83,7 @@ class Entrance:
             self._make_room()
         return verdict
 
-    def leave(self, connection: Connection) -> None:
+    def leave(self, connection: Connection | Arriving) -> None:
         """Forget a connection that has ended, and admit waiting ones."""
         self.limits.leave(connection)
         self.let_in()
@@ -86,7 +92,10 @@ class Entrance:
         """Admit the waiting connections that have room now."""
         now = self.reactor.precise_now()
         for connection in self.limits.enter(now):
-            connection.acceptor.let_in(connection)
+            if isinstance(connection, Arriving):
+                connection.begin()
+            else:
+                connection.acceptor.let_in(connection)
         self._wait_for_time(now)
 
     def _wait_for_time(self, now: float) -> None:
@@ -130,7 +139,8 @@ class Acceptor:
         )
         """The longest request of a new connection."""
         self.metrics = ListenerMetrics(entrance.reactor.metrics, options.name)
-        self._entrance = entrance
+        self.entrance = entrance
+        self._is_closed = False
         self._limits = entrance.limits
         self._buggify = buggify
 
@@ -158,7 +168,15 @@ class Acceptor:
         """Admit a new connection, queue it, or reject it."""
         connection.address = plain_address(connection.address)
         self.reactor.add(connection)
-        verdict = self._entrance.arrive(connection)
+        if self._is_closed:
+            connection.abort(Reason.STOPPED)
+            return
+        arriving: Arriving | None = connection.transport_info(ADMISSION)
+        if arriving is not None:
+            arriving.hand_over(connection)
+            self.let_in(connection)
+            return
+        verdict = self.entrance.arrive(connection)
         if verdict is Verdict.ADMITTED:
             self.let_in(connection)
         elif verdict is Verdict.WAITING:
@@ -166,28 +184,54 @@ class Acceptor:
             connection.holds.hold(IN_LINE, self.reactor.metrics)
         else:
             reason = _TURNED_AWAY[verdict]
-            self.reactor.warn(
-                f"turns a connection away: {reason.value}",
-                listener=connection.listener,
-                peer=f"{connection.address}:{connection.peer_port}",
-            )
-            if verdict is Verdict.ADDRESS_FAST and self._entrance.holds_rejected():
+            self._warn(reason, f"{connection.address}:{connection.peer_port}")
+            if verdict is Verdict.ADDRESS_FAST and self.entrance.holds_rejected():
                 connection.holds.hold(IN_LINE, self.reactor.metrics)  # it is not read
-                self.reactor.call_later(HELD_SECONDS, partial(self._end_held, connection, reason))
+                self._end_later(partial(connection.abort, reason))
             else:
                 connection.abort(reason)
-        self.metrics.waiting.value = self._limits.waiting(self.options.name)
+        self.count()
 
-    def _end_held(self, connection: Connection, reason: Reason) -> None:
-        self._entrance.held -= 1
-        connection.abort(reason)
+    def before_handshake(self, transport: TlsTransport) -> Arriving:
+        """Give a connection its place before its handshake, put it in line, or reject it."""
+        arriving = Arriving(self, transport)
+        if self._is_closed:
+            arriving.refuse()
+            return arriving
+        verdict = arriving.ask()
+        if verdict not in (Verdict.ADMITTED, Verdict.WAITING):
+            self._warn(_TURNED_AWAY[verdict], arriving.address)
+            if verdict is Verdict.ADDRESS_FAST and self.entrance.holds_rejected():
+                self._end_later(arriving.refuse)
+            else:
+                arriving.refuse()
+        self.count()
+        return arriving
+
+    def close(self) -> None:
+        """Admit nothing from now on: the listener is closed."""
+        self._is_closed = True
+
+    def _warn(self, reason: Reason, peer: str) -> None:
+        self.reactor.warn(
+            f"turns a connection away: {reason.value}", listener=self.options.name, peer=peer
+        )
+
+    def _end_later(self, end: Callable[[], object]) -> None:
+        """End a rejected connection after a moment."""
+
+        def end_held() -> None:
+            self.entrance.held -= 1
+            end()
+
+        self.reactor.call_later(HELD_SECONDS, end_held)
 
     def let_in(self, connection: Connection) -> None:
         """Start to serve an admitted connection."""
         connection.is_in_line = False
         if self.options.principal_of is not None:
             self._identify(connection, self.options.principal_of)
-        self._count()
+        self.count()
         self.metrics.opened.value += 1
         connection.enter()
 
@@ -212,11 +256,12 @@ class Acceptor:
         self.reactor.metrics.closed.bind(self.options.name, reason.label).value += 1
         was_admitted = connection.is_admitted
         if was_admitted or connection.is_in_line:
-            self._entrance.leave(connection)
-        self._count()
+            self.entrance.leave(connection)
+        self.count()
         if was_admitted:
             self.service.closed(connection)
 
-    def _count(self) -> None:
+    def count(self) -> None:
+        """Show the numbers of connections."""
         self.metrics.active.value = self._limits.admitted(self.options.name)
         self.metrics.waiting.value = self._limits.waiting(self.options.name)

@@ -12,11 +12,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.broker.network.acceptor import Acceptor, Entrance
 from moldau.broker.network.reactor import Reactor
 from moldau.broker.network.reason import Reason
+from moldau.runtime.tls import TlsServer
 
 if TYPE_CHECKING:
     from moldau.broker.network.direct import OpenDirect
@@ -51,6 +53,7 @@ class SocketServer:
         self._reactor = Reactor(asyncio.get_running_loop(), runtime.clock, options, metrics, log)
         self._entrance = Entrance(self._reactor, open_direct, room)
         self._listeners: dict[str, Listener] = {}
+        self._acceptors: dict[str, Acceptor] = {}
         self._log = log
 
     @property
@@ -72,15 +75,19 @@ class SocketServer:
         else:
             limits.update_listener(options)
         acceptor = Acceptor(self._entrance, options, service, self._runtime.buggify)
+        tls = options.tls
+        if isinstance(tls, TlsServer):
+            tls = replace(tls, arrive=acceptor.before_handshake)
         try:
             listener = await self._runtime.network.listen(
-                acceptor, options.host, options.port, backlog=options.backlog, tls=options.tls
+                acceptor, options.host, options.port, backlog=options.backlog, tls=tls
             )
         except OSError:
             if is_new:
                 limits.remove_listener(options.name)
             raise
         self._listeners[options.name] = listener
+        self._acceptors[options.name] = acceptor
         self._log.info("listens", listener=options.name, port=listener.port)
         return listener
 
@@ -96,6 +103,7 @@ class SocketServer:
     def close_listener(self, name: str) -> None:
         """Free the port of a listener, and end its connections when the requests in progress are
         answered. Another listener may have the name later."""
+        self._acceptors.pop(name).close()
         self._listeners.pop(name).close()
         for connection in list(self._reactor.connections):
             if connection.listener == name:
@@ -103,8 +111,11 @@ class SocketServer:
 
     def stop_listening(self) -> None:
         """Free the ports. Connections stay open."""
+        for acceptor in self._acceptors.values():
+            acceptor.close()
         for listener in self._listeners.values():
             listener.close()
+        self._acceptors.clear()
         self._listeners.clear()
 
     async def aclose(self, grace_seconds: float = 10.0) -> None:

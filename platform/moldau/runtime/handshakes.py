@@ -1,0 +1,121 @@
+"""The TLS handshakes of one listener that are under way, and which one makes room for another.
+
+Invariants: as in `moldau.runtime.tls`. A source is an IPv4 address or an IPv6 network, since one
+client has all addresses of a network. The connections of a source are in the order in which their
+clients were heard of, so the first one that waits for its client has been silent for the longest.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import ipaddress
+from collections import deque
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from moldau.runtime.tls import TlsServer, TlsTransport
+
+_RECEIVE_BYTES: Final = 256 << 10
+_NETWORK_BITS: Final = 64
+TOO_MANY: Final = "too many handshakes are under way"
+
+
+class Handshakes:
+    """The handshakes of one listener that are under way."""
+
+    def __init__(self, terms: TlsServer) -> None:
+        self.terms = terms
+        self.buffer = memoryview(bytearray(_RECEIVE_BYTES))
+        """The encrypted bytes of one read. They are taken out before the next read."""
+        self._sources: dict[str, dict[TlsTransport, None]] = {}
+        """The handshakes of each source; the one that was heard of last is the last."""
+        self._count = 0
+        self._accepted: set[TlsTransport] = set()
+        """The connections without a protocol, those that wait for their handshake among them."""
+        self._ready: deque[TlsTransport] = deque()
+        self._loop = asyncio.get_running_loop()
+
+    def accept(self, transport: TlsTransport) -> None:
+        """Note a connection before its handshake."""
+        self._accepted.add(transport)
+
+    def begin(self, transport: TlsTransport) -> bool:
+        """Count a new handshake. End another one if there are too many. Return False if all of them
+        wait for a step of ours."""
+        terms = self.terms
+        own = self._sources.get(transport.source, {})
+        if len(own) >= terms.handshakes_per_source_max:
+            if not _end_silent(own):
+                return False
+        elif self._count >= terms.handshakes_max:
+            largest_first = sorted(self._sources.values(), key=len, reverse=True)
+            if not any(map(_end_silent, largest_first)):
+                return False
+        self._sources.setdefault(transport.source, {})[transport] = None
+        self._count += 1
+        return True
+
+    def hear(self, transport: TlsTransport) -> None:
+        """Note that the client has sent something."""
+        own = self._sources.get(transport.source)
+        if own is not None and transport in own:
+            del own[transport]
+            own[transport] = None
+
+    def call_later(self, seconds: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        """Call back when the time of a connection without a protocol is over."""
+        return self._loop.call_later(seconds, callback)
+
+    def call_soon(self, callback: Callable[[], object]) -> None:
+        """Call back in the next iteration of the event loop."""
+        self._loop.call_soon(callback)
+
+    def end(self, transport: TlsTransport) -> None:
+        """Forget a handshake that has succeeded or failed."""
+        self._accepted.discard(transport)
+        own = self._sources.get(transport.source)
+        if own is None or transport not in own:
+            return
+        del own[transport]
+        self._count -= 1
+        if not own:
+            del self._sources[transport.source]
+
+    def close(self) -> None:
+        """End all handshakes: the listener is closed."""
+        for transport in list(self._accepted):
+            transport.abort()
+
+    def continue_soon(self, transport: TlsTransport) -> None:
+        """Let a handshake take its next step when it is its turn."""
+        if not self._ready:
+            self._loop.call_soon(self._step)
+        self._ready.append(transport)
+
+    def _step(self) -> None:
+        transport = self._ready.popleft()
+        if self._ready:
+            self._loop.call_soon(self._step)
+        transport.shake()
+
+
+def _end_silent(handshakes: Iterable[TlsTransport]) -> bool:
+    """End the first handshake that waits for its client. Return False if there is none."""
+    for each in handshakes:
+        if not each.is_queued:
+            each.fail(TOO_MANY)
+            return True
+    return False
+
+
+def source_of(peer: object) -> str:
+    """Return the IPv4 address of a peer, or its IPv6 network: one client has many addresses of
+    it."""
+    if not isinstance(peer, tuple):
+        return ""
+    text = str(peer[0])
+    if ":" not in text or "." in text:
+        return text
+    address = ipaddress.ip_address(text.partition("%")[0])
+    return str(int(address) >> _NETWORK_BITS)
