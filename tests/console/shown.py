@@ -13,6 +13,7 @@ from moldau.console.access import Access
 from moldau.console.application import make_application
 from moldau.console.beside import Beside
 from moldau.console.connection import Connection
+from moldau.link.http_protection import HttpProtection
 from moldau.runtime.real import RealRuntime
 
 EXACT: Final = "12345678901234567890"
@@ -35,6 +36,9 @@ async def use(servers: str) -> None:
         await consumer.commit({("orders", 1): 2})
 
 
+USERS = dict.fromkeys(("ann", "bob", "eve", "ivy", "zoe"), "-")
+
+
 @asynccontextmanager
 async def browser(
     bootstrap: str,
@@ -44,13 +48,15 @@ async def browser(
     connect: str | None = None,
     beside: Beside | None = None,
 ) -> AsyncIterator[httpx.AsyncClient]:
-    """A client of the console; it follows redirects as a browser does."""
+    """A client of the console; it follows redirects as a browser does. Where roles are given, users
+    log in with the password `-`."""
     allowed = Access(is_admin=True) if access is None else access
     async with RealRuntime("console") as runtime:
         given = {"bootstrap.servers": bootstrap, **(settings or {})}
         connection = Connection(given, runtime, registry, connect, beside)
         application = make_application(connection, runtime.clock, ("console", "::1"), allowed)
-        transport = httpx.ASGITransport(application)
+        gate = HttpProtection(users=USERS if allowed.policy else {}).guard(application)
+        transport = httpx.ASGITransport(gate)
         try:
             async with httpx.AsyncClient(
                 transport=transport, base_url="http://console", follow_redirects=True

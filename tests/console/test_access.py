@@ -4,18 +4,22 @@ from __future__ import annotations
 
 import asyncio
 import json
+from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from typing import Any
 
 import httpx
 import pytest
+from starlette.requests import Request
 
 from moldau.client import Producer
 from moldau.console.access import Access
 from moldau.console.connection import Connection
 from moldau.console.messages import Message, Wanted, tail
 from moldau.console.policy_file import read_policy
-from moldau.console.roles import Login
+from moldau.console.roles import UNKNOWN, Login
+from moldau.link.http_protection import HttpProtection
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock, RealRuntime
 from moldau.testing import EmbeddedBroker
@@ -51,7 +55,6 @@ def access(lines: list[str] | None = None) -> Access:
     written = lines if lines is not None else []
     audit = Loggers(RealClock(), written.append, json=True).get("moldau.console.audit")
     return Access(
-        asks_login=True,
         audit=audit,
         policy=read_policy(POLICY, "roles.yaml").policy,
         records_looks=True,
@@ -79,6 +82,26 @@ async def visited() -> AsyncIterator[httpx.AsyncClient]:
         await send(broker.bootstrap_servers)
         async with browser(broker.bootstrap_servers, access()) as client:
             yield client
+
+
+def test_a_header_that_was_not_checked_is_no_login() -> None:
+    """Of two headers the gate checks one; the other says nothing, nor does one at no gate."""
+    policy = read_policy(POLICY, "roles.yaml").policy
+    wrong, right = (f"Basic {b64encode(each).decode()}" for each in (b"ann:no", b"eve:-"))
+    headers = [(b"authorization", each.encode()) for each in (wrong, right)]
+    seen: list[Request] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        seen.append(Request(scope))
+
+    async def run() -> None:
+        for protection in (HttpProtection(), HttpProtection(users={"ann": "yes", "eve": "-"})):
+            scope = {"type": "http", "method": "GET", "path": "/", "headers": headers}
+            await protection.guard(application)(scope, None, None)
+
+    asyncio.run(run())
+    visitors = [Access(policy=policy).visitor(each) for each in seen]
+    assert [each.login.user for each in visitors] == [UNKNOWN, "eve"]
 
 
 def test_each_form_is_for_the_roles_of_its_row() -> None:

@@ -11,8 +11,12 @@ from urllib.parse import parse_qs, urlsplit
 import httpx
 import pytest
 from joserfc.jwk import ECKey
+from starlette.datastructures import URL
+from starlette.requests import Request
+from starlette.responses import Response
 
 from moldau.console.access import Access
+from moldau.console.logins import LoginPages
 from moldau.console.oidc import LoginFailed, Oidc, OidcClient, groups_in
 from moldau.console.oidc import Provider as Said
 from moldau.console.roles import BY_CLAIM, Policy
@@ -41,7 +45,6 @@ async def console(lines: list[str]) -> AsyncIterator[tuple[str, Provider, str]]:
         await use(broker.bootstrap_servers)
         loggers = Loggers(runtime.clock, lines.append, json=True)
         access = Access(
-            asks_login=True,
             audit=loggers.get("audit"),
             policy=Policy(BY_CLAIM),
             records_looks=True,
@@ -174,6 +177,40 @@ def test_a_password_counts_beside_the_provider_and_a_wrong_one_does_not() -> Non
     with_console(check)
 
 
+def test_the_host_header_opens_no_page() -> None:
+    """Old Starlette makes the path of its URL from it."""
+
+    async def check(client: httpx.AsyncClient, at: Provider) -> None:
+        for host in ("console/static/?", "console/login?", "console/static/#"):
+            answer = await client.get("/topics", headers={"host": host})
+            assert answer.status_code == 401, host
+
+    with_console(check)
+
+
+def test_the_gate_reads_the_path_of_the_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Request, "url", URL("http://console/static/x"))
+    scope = {"type": "http", "method": "GET", "path": "/topics", "headers": []}
+    reached: list[object] = []
+
+    async def application(scope: Any, receive: Any, send: Any) -> None:
+        reached.append(scope)
+
+    class NoSession:
+        def login(self, request: Request) -> None:
+            """No request has one."""
+
+    pages = LoginPages(NoSession(), None, Access(), None)  # type: ignore[arg-type]
+    monkeypatch.setattr(pages, "_refusal", lambda request: Response(status_code=401))
+    sent: list[Any] = []
+
+    async def send(message: Any) -> None:
+        sent.append(message)
+
+    asyncio.run(pages.gate(application)(scope, None, send))
+    assert (sent[0]["status"], reached) == (401, [])
+
+
 def test_a_session_sends_no_form_without_saying_where_it_comes_from() -> None:
     async def check(client: httpx.AsyncClient, at: Provider) -> None:
         await log_in(client, "ann")
@@ -260,7 +297,7 @@ def test_a_provider_that_is_down_is_told_on_a_page() -> None:
             log = Loggers(runtime.clock, lambda line: None).get("logins")
             oidc = Oidc(OidcClient("http://127.0.0.1:1", "c"), runtime, log)
             settings = {"bootstrap.servers": broker.bootstrap_servers}
-            access = Access(asks_login=True, policy=Policy(BY_CLAIM))
+            access = Access(policy=Policy(BY_CLAIM))
             place = ("127.0.0.1", 0)
             async with (
                 served(runtime, settings, place, None, access, oidc) as address,

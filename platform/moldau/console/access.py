@@ -17,6 +17,7 @@ from starlette.requests import Request
 
 from moldau.console.roles import UNKNOWN, Login, Policy, Role, Visitor, of_role
 from moldau.console.routes import Row
+from moldau.link.http_protection import CHECKED
 from moldau.logging import Logger
 
 _HIDDEN: Final = frozenset(("key", "value"))
@@ -38,8 +39,6 @@ class Access:
 
     is_admin: bool = False
     """Whether visitors may change the cluster, if there is no policy."""
-    asks_login: bool = False
-    """Whether they have shown a password or a token before they come here."""
     audit: Logger | None = None
     policy: Policy | None = None
     records_looks: bool = False
@@ -49,7 +48,7 @@ class Access:
         """Return the visitor of a request. One that a login has set is kept."""
         known: Visitor | None = getattr(request.state, "visitor", None)
         if known is None:
-            login = getattr(request.state, "login", None) or self._login(request)
+            login = getattr(request.state, "login", None) or _checked_login(request)
             known = self.of(login)
             request.state.visitor = known
         return known
@@ -59,12 +58,6 @@ class Access:
         if self.policy is not None:
             return self.policy.visitor(login)
         return of_role(Role.ADMIN if self.is_admin else Role.VIEWER, login)
-
-    def _login(self, request: Request) -> Login:
-        """Return the login of an Authorization header that was checked before."""
-        if not self.asks_login:
-            return Login()
-        return login_of(request.headers.get("authorization", ""))
 
     def record(self, request: Request, row: Row, status: int) -> None:
         """Write the line of an attempt at a change, or of a look at messages."""
@@ -83,11 +76,18 @@ class Access:
             address=UNKNOWN if request.client is None else request.client.host,
             action=row.action,
             resource=request.path_params.get("name") or form.get("name", ""),
-            path=request.url.path,
+            path=request.scope["path"],
             form=urlencode(_shown(row, form or request.query_params)),
             result=result,
             status=status,
         )
+
+
+def _checked_login(request: Request) -> Login:
+    """Return the login of the Authorization header that a gate has checked. Without a gate there is
+    none: a header that was not checked says nothing."""
+    checked: str | None = getattr(request.state, CHECKED, None)
+    return Login() if checked is None else login_of(checked)
 
 
 def _shown(row: Row, fields: Mapping[str, str]) -> dict[str, str]:

@@ -166,7 +166,7 @@ class LoginPages:
             check_host(request, self._hosts)
         logins = self._logins
         try:
-            is_back = request.url.path == DONE
+            is_back = request.scope["path"] == DONE
             return await (logins.finish if is_back else logins.begin)(request)
         except LoginFailed as error:
             return self._renderer.failure(request, 403, "The login has failed", str(error))
@@ -188,7 +188,7 @@ class LoginPages:
                 await application(scope, receive, send)
                 return
             request = Request(scope)
-            path = request.url.path
+            path = scope["path"]
             login = self._logins.login(request)
             if login is not None:
                 state["login"] = login
@@ -201,7 +201,8 @@ class LoginPages:
 
     def _refusal(self, request: Request) -> Response:
         """Return the answer to a request without a login."""
-        asked = request.url.path + (f"?{request.url.query}" if request.url.query else "")
+        query = request.scope.get("query_string", b"").decode("latin-1")
+        asked = request.scope["path"] + (f"?{query}" if query else "")
         is_part = "hx-request" in request.headers
         to = f"{LOGIN}?back={quote('/' if is_part else asked, safe='')}"
         if is_part:

@@ -69,7 +69,7 @@ class Renderer:
             return visitor.has(self.needs[action])
 
         text = template.render(
-            path=request.url.path,
+            path=request.scope["path"],
             visitor=visitor,
             may=may,
             is_admin=visitor.has(Role.ADMIN),

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from moldau.cli.commands.registry_place import URL
@@ -53,7 +52,6 @@ async def served(
         hosts = LOCAL if listen[0] in LOCAL else None
         by = HttpProtection() if protection is None else protection
         allowed = Access(is_admin=True) if access is None else access
-        allowed = replace(allowed, asks_login=by.asks_login or oidc is not None)
         logins = None if oidc is None else Logins(oidc, by, runtime)
         application = make_application(connection, runtime.clock, hosts, allowed, logins)
         gate = by.guard(application) if logins is None else application

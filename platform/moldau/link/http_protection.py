@@ -67,6 +67,8 @@ TABLE: Final = SettingTable(
 """The settings of an HTTP server's protection."""
 CHALLENGE: Final = b'Basic realm="moldau"'
 """The header WWW-Authenticate of an answer 401."""
+CHECKED: Final = "checked_authorization"
+"""The key in the state of a request with the Authorization header that was found right."""
 NEEDS_LOGIN: Final = "a user and password, or a bearer token, is needed"
 
 
@@ -112,6 +114,7 @@ class HttpProtection:
         self, application: Any, is_exempt: Callable[[str, str], bool] = lambda method, path: False
     ) -> Any:
         """Return the application, which now answers 401 to requests without a login.
+        The application finds the header that was checked in the state of the request (CHECKED).
         `is_exempt(method, path)` lets requests through that prove themselves in another way."""
         if not self.asks_login:
             return application
@@ -119,10 +122,11 @@ class HttpProtection:
         async def guarded(scope: Scope, receive: Any, send: Any) -> None:
             is_request = scope["type"] == "http"
             if is_request and not is_exempt(scope["method"], scope["path"]):
-                given = dict(scope["headers"]).get(b"authorization", b"")
-                if not self.admits(given.decode("latin-1")):
+                given = dict(scope["headers"]).get(b"authorization", b"").decode("latin-1")
+                if not self.admits(given):
                     await _refuse(send)
                     return
+                scope.setdefault("state", {})[CHECKED] = given
             await application(scope, receive, send)
 
         return guarded
