@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from weakref import ref
+
 import pytest
 
 from moldau.broker.security.login import Login, LoginState, LoginTerms, Method
@@ -83,3 +85,16 @@ def test_it_is_renewed_by_the_same_user_and_mechanism(
     else:
         with pytest.raises(LoginFailed):
             again.on_message(message)
+
+
+def test_a_login_that_is_done_keeps_nothing_of_earlier_ones() -> None:
+    given = terms(5000)
+    login = done(given)
+    earlier = []
+    for _ in range(3):
+        earlier.append(ref(login))
+        login = Login(given, before=login)
+        login.on_handshake("PLAIN")
+        login.on_message(ALICE)
+    assert [each() for each in earlier] == [None, None, None]
+    assert (login.user, login.lifetime_ms) == ("alice", 5000)

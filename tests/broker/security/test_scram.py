@@ -218,8 +218,10 @@ class Known:
 
 
 def token_server(mechanism: ScramMechanism, now_ms: int, kept: Mapping[str, Known]) -> ScramServer:
-    logins = TokenLogins(KEY, lambda: kept, lambda: now_ms)
+    return scram_of(TokenLogins(KEY, lambda: kept, lambda: now_ms), mechanism)
 
+
+def scram_of(logins: TokenLogins, mechanism: ScramMechanism) -> ScramServer:
     def no_user(name: str) -> None:
         return None
 
@@ -250,6 +252,28 @@ def test_expired_removed_and_wrong_tokens_are_refused_alike() -> None:
         with pytest.raises(LoginFailed, match="wrong user or password"):
             talk(ours, user="id", password=given, by_token=by_token)
         assert not ours.is_by_token
+
+
+@pytest.mark.parametrize(
+    ("is_kept", "last_ms", "lifetime_ms"),
+    [(True, 4_990, 10), (True, 5_001, None), (False, 0, None)],
+)
+def test_a_token_counts_as_it_is_at_the_last_message(
+    is_kept: bool, last_ms: int, lifetime_ms: int | None
+) -> None:
+    password = base64.b64encode(token_hmac(KEY, "id")).decode()
+    known: dict[str, Known] = {"id": Known()}
+    found = iter((known, known if is_kept else {}))
+    now_ms = iter((0, last_ms))
+    logins = TokenLogins(KEY, lambda: next(found), lambda: next(now_ms))
+    ours = scram_of(logins, SHA_256)
+    if lifetime_ms is None:
+        with pytest.raises(LoginFailed, match="during the login"):
+            talk(ours, user="id", password=password, by_token=True)
+        assert not ours.is_done
+    else:
+        talk(ours, user="id", password=password, by_token=True)
+        assert ours.lifetime_ms == lifetime_ms
 
 
 def test_a_user_s_password_is_none_of_a_token() -> None:

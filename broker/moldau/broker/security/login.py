@@ -5,7 +5,8 @@
     login.on_message(data)                  # the answer; LoginFailed
 
 Invariants: a login uses one mechanism. A login that renews another keeps its mechanism and its user
-(KIP-368). After LoginFailed nothing more is accepted.
+(KIP-368). After LoginFailed nothing more is accepted. A login that is over keeps neither its
+exchange nor the login that it renewed, so a connection may renew as often as it wants.
 """
 
 from __future__ import annotations
@@ -62,19 +63,15 @@ class Login:
         """`before` is the login that this one renews."""
         self.state = LoginState.WAITING
         self.mechanism = ""
+        self.user = ""
+        """The user; before the login is done, the one that the client claims to be."""
+        self.is_by_token = False
+        """Whether a delegation token stands for the user."""
+        self.lifetime_ms = NO_END
+        """How long a login that is done is valid; 0 if it has no end."""
         self._terms = terms
         self._before = before
         self._exchange: Mechanism | None = None
-
-    @property
-    def user(self) -> str:
-        """The user; before the login is done, the one that the client claims to be."""
-        return "" if self._exchange is None else self._exchange.user
-
-    @property
-    def is_by_token(self) -> bool:
-        """Whether a delegation token stands for the user."""
-        return self._exchange is not None and self._exchange.is_by_token
 
     @property
     def offered(self) -> list[str]:
@@ -104,14 +101,23 @@ class Login:
         assert exchange is not None
         try:
             answer = exchange.step(data)
+            self.user = exchange.user
             if exchange.is_done:
                 self._check_same(exchange)
         except LoginFailed:
-            self.state = LoginState.FAILED
+            self.user = exchange.user
+            self._end(LoginState.FAILED)
             raise
         if exchange.is_done:
-            self.state = LoginState.DONE
+            self.is_by_token = exchange.is_by_token
+            limits = (self._terms.methods[self.mechanism].renew_ms_max, exchange.lifetime_ms)
+            self.lifetime_ms = min((each for each in limits if each), default=NO_END)
+            self._end(LoginState.DONE)
         return answer
+
+    def _end(self, state: LoginState) -> None:
+        self.state = state
+        self._exchange = self._before = None
 
     def _check_same(self, exchange: Mechanism) -> None:
         before = self._before
@@ -121,12 +127,3 @@ class Login:
             raise LoginFailed("a login is renewed by another user")
         if before.mechanism != self.mechanism:
             raise LoginFailed("a login is renewed by another mechanism")
-
-    @property
-    def lifetime_ms(self) -> int:
-        """How long a login that is done is valid; 0 if it has no end."""
-        if self.state is not LoginState.DONE:
-            return NO_END
-        assert self._exchange is not None
-        limits = (self._terms.methods[self.mechanism].renew_ms_max, self._exchange.lifetime_ms)
-        return min((each for each in limits if each), default=NO_END)

@@ -4,7 +4,8 @@ A user that does not exist is answered like one that does: with a salt that depe
 alone, so that it is the same each time, and a proof that is never right.
 
 Invariants: the client's last message has the whole nonce of this login (CVE-2024-56128). A client
-logs in as itself only (CVE-2017-12610). Keys are compared in constant time (CVE-2021-38153).
+logs in as itself only (CVE-2017-12610). Keys are compared in constant time (CVE-2021-38153). What
+the first message found must be there still at the last one, and the time of a token counts then.
 """
 
 from __future__ import annotations
@@ -35,6 +36,7 @@ _WRONG_OR_OTHER_KEY: Final = (
     "wrong user or password: the token's password is wrong, or the token was made with another "
     "delegation.token.secret.key than this node has"
 )
+_GONE: Final = "the user or token was removed, changed or expired during the login"
 _BY_TOKEN: Final = "tokenauth=true"  # noqa: S105 - an extension's name
 
 
@@ -88,6 +90,7 @@ class ScramServer:
         self._mechanism = mechanism
         self._find = find
         self._find_token = find_token
+        self._is_token = False
         self._token: TokenLogin | None = None
         self._nonce = nonce
         self._secret = secret
@@ -114,12 +117,9 @@ class ScramServer:
         self.user = _unescaped(found["user"])
         if found["other"] is not None and _unescaped(found["other"]) != self.user:
             raise LoginFailed("a user cannot log in as another")
-        known: Credential | None
         if _BY_TOKEN in found["extensions"].lower().split(","):
-            self._token = token = self._find_token(self.user)
-            known = None if token is None else token.credential
-        else:
-            known = self._find(self.user)
+            self._is_token = True
+        known = self._find_known()
         self._is_known = known is not None
         credential = known or _Nobody(self._mechanism, self.user, self._secret)
         self._credential = credential
@@ -128,6 +128,13 @@ class ScramServer:
         answer = f"r={self._nonce},s={salt},i={credential.iterations}"
         self._begun = f"{found['bare']},{answer}"
         return answer.encode()
+
+    def _find_known(self) -> Credential | None:
+        """Return the credential of the token or user, as it is now."""
+        if not self._is_token:
+            return self._find(self.user)
+        self._token = token = self._find_token(self.user)
+        return None if token is None else token.credential
 
     def _last(self, text: str) -> bytes:
         credential = self._credential
@@ -151,6 +158,9 @@ class ScramServer:
         is_right = hmac.compare_digest(stored_key, credential.stored_key)
         if not is_right or not self._is_known:
             raise LoginFailed(_WRONG if self._token is None else _WRONG_OR_OTHER_KEY)
+        again = self._find_known()
+        if again is None or again.stored_key != credential.stored_key:
+            raise LoginFailed(_GONE)
         self.is_done = True
         if self._token is not None:
             self.user, self.lifetime_ms = self._token.owner, self._token.lifetime_ms
