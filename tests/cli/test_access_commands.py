@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -175,7 +176,42 @@ def test_rules_are_suggested_from_a_dry_run(tmp_path: Path) -> None:
         at.good("topic", "create", "orders")
         at.good("produce", "orders", source="value\n")
     found = at.good("acl", "suggest", str(log)).out.splitlines()
-    assert "moldau acl add ANONYMOUS WRITE topic:orders" in found
+    assert "moldau acl add ANONYMOUS WRITE topic:orders --host 127.0.0.1" in found
     assert not [each for each in found if "DESCRIBE topic:orders" in each]
     assert at.good("acl", "suggest", str(log), "--user", "alice").out == ""
     assert "missing.jsonl" in at("acl", "suggest", str(tmp_path / "missing.jsonl")).err
+
+
+def test_a_suggestion_allows_no_more_than_was_asked_for(tmp_path: Path) -> None:
+    """Names are what clients send: a `*` at the end is a name there, and a rule about many here."""
+    log = tmp_path / "audit.jsonl"
+
+    def denied(resource: str, host: str = "10.0.0.1", user: str = "ann", **more: str) -> str:
+        facts = {
+            "principal": f"User:{user}",
+            "host": host,
+            "operation": "READ",
+            "resource_type": "GROUP",
+            "resource": resource,
+            "allowed": False,
+            "cause": "no matching rule",
+        }
+        return json.dumps({**facts, **more})
+
+    lines = [denied("*"), denied("a*"), denied("b\n"), denied("c", user="*"), denied("d")]
+    lines += [denied("d", operation="DESCRIBE"), denied("d", "10.0.0.2", operation="DESCRIBE")]
+    lines += [denied("it's", user="-x")]
+    log.write_text("\n".join(lines))
+    found = Shell("127.0.0.1:1")("acl", "suggest", str(log))
+    assert found.code is Exit.DONE
+    assert found.out.splitlines() == [
+        "moldau acl add User:-x READ 'group:it'\"'\"'s' --host 10.0.0.1",
+        "moldau acl add ann READ group:d --host 10.0.0.1",
+        "moldau acl add ann DESCRIBE group:d",
+    ]
+    assert [line.rpartition(" ")[2] for line in found.err.splitlines()] == [
+        "'group:c'",
+        "'group:*'",
+        "'group:a*'",
+        "'group:b\\n'",
+    ]

@@ -173,6 +173,11 @@ def _suggest(arguments: Namespace, context: Context) -> int:
         write_lines(context.out, map(_command_of, found.rules))
     if found.bad_lines:
         context.err.write(f"moldau: {found.bad_lines} lines are no decisions\n")
+    for each in found.left_out:
+        context.err.write(
+            f"moldau: left out, because the rule would not be about this name alone: "
+            f"{each.principal!a} {each.operation.name} {named(each)!a}\n"
+        )
     return Exit.DONE
 
 
@@ -181,7 +186,10 @@ def _command_of(rule: Acl) -> str:
     from shlex import join
 
     user = rule.principal.removeprefix("User:") if rule.principal.count(":") == 1 else ""
-    return join(["moldau", "acl", "add", user or rule.principal, rule.operation.name, named(rule)])
+    if user.startswith("-"):
+        user = ""  # it would be read as an option
+    words = ["moldau", "acl", "add", user or rule.principal, rule.operation.name, named(rule)]
+    return join(words if rule.host == "*" else [*words, "--host", rule.host])
 
 
 def _chosen(arguments: Namespace) -> AclFilter:
