@@ -161,6 +161,16 @@ def test_kept_decisions_are_bounded() -> None:
         assert authorizer._kept_count <= 52_000
 
 
+def test_decisions_about_names_that_no_topic_can_have_are_not_kept() -> None:
+    authorizer = of(rule("*"))
+    right = Right(TOPIC, READ)
+    longest = "n" * 249
+    names = [longest, longest + "n"]
+    assert authorizer.allowed(context(), right, names) == names
+    (kept,) = authorizer._kept.values()
+    assert list(kept) == [longest]
+
+
 @pytest.mark.parametrize(
     ("network", "host", "is_within"),
     [

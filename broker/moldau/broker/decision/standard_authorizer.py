@@ -4,8 +4,8 @@
 
 Invariants: super users may do everything, whatever the rules say, and also before the metadata is
 known. For all others an authorizer that is not ready answers with an error and not with a guess.
-Decisions are kept until a rule changes; how many are kept is bounded, because clients choose the
-names that they ask about.
+Decisions are kept until a rule changes; how many are kept, and how long their names are, is
+bounded, because clients choose the names that they ask about.
 """
 
 from __future__ import annotations
@@ -23,6 +23,9 @@ if TYPE_CHECKING:
     from moldau.broker.security.access.rule import Acl
 
 _KEPT_MAX: Final = 50_000
+_KEPT_NAME_MAX: Final = 249
+"""The longest name of a topic. Decisions about longer names are made each time."""
+_KEPT_PRINCIPAL_MAX: Final = 1024
 _SOME_NAME: Final = "hardcode"
 """Kafka's name for a resource that no rule is about."""
 
@@ -55,7 +58,9 @@ class _Decisions(dict[str, bool]):
         self._decide = decide
 
     def __missing__(self, name: str) -> bool:
-        answer = self[name] = self._decide(name)
+        answer = self._decide(name)
+        if len(name) <= _KEPT_NAME_MAX:
+            self[name] = answer
         return answer
 
 
@@ -113,7 +118,8 @@ class StandardAuthorizer:
         host = _host(key[2])
 
         def decide(name: str) -> bool:
-            self._kept_count += 1
+            if len(name) <= _KEPT_NAME_MAX:
+                self._kept_count += 1
             if self._kept_count > _KEPT_MAX:
                 self._forget(self._index())
             verdict = self.explain(principal, host, right, name)
@@ -124,8 +130,10 @@ class StandardAuthorizer:
 
         if principal not in self.super_users:
             self._ready_index()
-        decisions = self._kept[key] = _Decisions(decide)
-        self._kept_count += 1
+        decisions = _Decisions(decide)
+        if len(key[1]) <= _KEPT_PRINCIPAL_MAX:
+            self._kept[key] = decisions
+            self._kept_count += 1
         return decisions
 
     def allowed_on_some(self, context: RequestContext, right: Right) -> bool:
