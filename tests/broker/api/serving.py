@@ -32,6 +32,7 @@ from moldau.metrics import Registry
 from moldau.protocol.declare import Request, Response
 from moldau.protocol.messages import request_class, response_class
 from moldau.protocol.messages.fetch import FetchResponse
+from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
 from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
@@ -226,3 +227,9 @@ def fetched(response: FetchResponse) -> dict[tuple[str | bytes, int], Any]:
         for of in response.responses
         for each in of.partitions
     }
+
+
+def limit(at: Serving, key: str, value: float) -> None:
+    """Set a quota of every client."""
+    parts = [EntityData(entity_type="client-id", entity_name=None)]
+    at.cluster.append([ClientQuotaRecord(entity=parts, key=key, value=value, remove=False)])

@@ -13,12 +13,9 @@ from moldau.protocol.messages.describe_client_quotas import (
 )
 from moldau.protocol.messages.fetch import FetchResponse
 from moldau.protocol.messages.produce import ProduceResponse
-from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
 from tests.broker.api.administered import Administered
 from tests.broker.api.requests import batch, fetch, produce, want
-from tests.broker.api.serving import Sent, Serving, serving
-
-ANYONE: dict[str, str | None] = {"client-id": None}
+from tests.broker.api.serving import Sent, Serving, limit, serving
 
 
 def changing(
@@ -109,11 +106,6 @@ def test_quotas_of_time_changes_and_connections_are_kept(
     administered = Administered(1)
     assert changed(administered, changing(entity, (key, value, False))) == 0
     assert list(administered.cluster.image.client_quotas.by_entity.values()) == [{key: value}]
-
-
-def limit(at: Serving, key: str, value: float) -> None:
-    parts = [EntityData(entity_type=kind, entity_name=name) for kind, name in ANYONE.items()]
-    at.cluster.append([ClientQuotaRecord(entity=parts, key=key, value=value, remove=False)])
 
 
 @serving()

@@ -7,7 +7,7 @@ import pytest
 from moldau.broker.api.quota.rate import Rate
 from moldau.broker.api.quota.throttle import Client, Throttle
 from moldau.broker.controller.quota_limits import limit_of
-from moldau.broker.controller.quotas import ClientQuotas
+from moldau.broker.controller.quotas import CONNECTION_RATE, ClientQuotas
 from moldau.protocol.schemas.metadata_log import ClientQuotaRecord, EntityData
 
 KEY = "producer_byte_rate"
@@ -55,6 +55,16 @@ def test_a_fetch_beyond_the_quota_is_held_and_not_counted() -> None:
         sent += 0 if wait_ms else 100
         now_ms += wait_ms or 1
     assert sent / 300 == pytest.approx(1000, rel=0.05)
+
+
+def test_a_connection_rate_is_of_an_address_and_not_of_its_text() -> None:
+    given = {"2001:0db8::1": 1, "::ffff:192.0.2.1": 2, "192.0.2.2": 3, "a.host": 4}
+    known = quotas(*(({"ip": name}, rate) for name, rate in given.items()), key=CONNECTION_RATE)
+    peers = ("2001:db8::1", "192.0.2.1", "::ffff:192.0.2.2", "a.host", "192.0.2.3")
+    assert [known.connection_rate(each) for each in peers] == [1, 2, 3, 4, None]
+    default = EntityData(entity_type="ip", entity_name=None)
+    known.replay(ClientQuotaRecord(entity=[default], key=CONNECTION_RATE, value=9, remove=False))
+    assert known.connection_rate("192.0.2.3") == 9
 
 
 def test_the_most_specific_quota_counts_and_says_which_clients_share_a_rate() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from moldau.broker.api.error_response import error_response
 from moldau.broker.api.handlers import APIS
 from moldau.broker.api.node import Node
@@ -18,7 +20,7 @@ from moldau.protocol.messages.describe_cluster import (
 )
 from moldau.protocol.messages.list_offsets import ListOffsetsRequest
 from moldau.protocol.versions import Versions
-from tests.broker.api.serving import Sent, Serving, serving
+from tests.broker.api.serving import Sent, Serving, limit, serving
 
 
 def serve_with(at: Serving, handler: Handler, sent: Sent) -> None:
@@ -79,11 +81,10 @@ async def test_a_bug_is_logged_once_and_answered_or_ends_the_connection(at: Serv
 async def test_a_malformed_message_is_the_networks_to_deal_with(at: Serving) -> None:
     sent = cluster_request(at)
     sent.bytes = memoryview(b"\xff" * 9)
-    try:
+    limit(at, "request_percentage", 10.0)
+    with pytest.raises(MalformedMessage):
         at.service.serve(sent)
-    except MalformedMessage:
-        return
-    raise AssertionError("it was swallowed")
+    assert at.node.quotas._served is None, "its time ends with it"
 
 
 def test_every_api_with_a_place_for_an_error_can_tell_one() -> None:

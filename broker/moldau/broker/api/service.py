@@ -93,8 +93,6 @@ class BrokerService:
                 quotas.begin(request)
         try:
             self._handlers[key](self._node, request)
-            if is_limiting:
-                quotas.end()
         except MalformedMessage:
             raise
         except KafkaError as error:
@@ -102,6 +100,9 @@ class BrokerService:
         except Exception as error:
             self._report(request, error)
             self._refuse(request, KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+        finally:
+            if is_limiting:
+                quotas.end()
 
     def closed(self, connection: Peer) -> None:
         """Drop the waiting requests of the connection. Fetch sessions outlive their connections;

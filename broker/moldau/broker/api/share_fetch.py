@@ -7,6 +7,7 @@ Invariants:
 * The answer waits until the acknowledgements are stored, and until there are `min_bytes` of
   records, at most `max_wait_ms`. A request that only renews locks, or ends the session, gets no
   records.
+* A client over its `consumer_byte_rate` gets no records, and acquires none.
 * A partition is in the answer if it has records, an error, or an acknowledgement.
 """
 
@@ -216,12 +217,21 @@ class ShareFetch(DelayedAnswer):
             ready = sum(self._readable_bytes(share) for share in shares.values())
             if ready < self._message.min_bytes:
                 return False
+        if self._is_over_quota():
+            self._is_fetched = True
+            self._end_if_complete()
+            return True
         self._acquire(shares, is_last=is_last)
         if not self._rows and not is_last:
             return False
         self._is_fetched = True
         self._end_if_complete()
         return True
+
+    def _is_over_quota(self) -> bool:
+        """Whether the client must wait for records, and gets an empty response (KIP-219)."""
+        quotas = self._node.quotas
+        return quotas.is_limiting and quotas.holds_fetch(self.request, 0)
 
     def _find_shares(self) -> dict[Place, SharePartition]:
         """Return the share partitions that are loaded. Those with errors get their rows."""
@@ -272,8 +282,12 @@ class ShareFetch(DelayedAnswer):
     def _acquire(self, shares: dict[Place, SharePartition], *, is_last: bool) -> None:
         """Acquire records of the share partitions, within the limits of the request."""
         message = self._message
-        left_bytes = min(message.max_bytes, self._node.settings[fetch_max_bytes])
+        quotas = self._node.quotas
+        quota_bytes = quotas.fetch_bytes_max(self.request) if quotas.is_limiting else None
+        most = min(message.max_bytes, self._node.settings[fetch_max_bytes])
+        left_bytes = most if quota_bytes is None else min(most, quota_bytes)
         left = message.max_records
+        given_bytes = 0
         is_first = True
         for place, share in shares.items():
             if left <= 0:
@@ -298,7 +312,10 @@ class ShareFetch(DelayedAnswer):
             ]
             left -= sum(each.last - each.first + 1 for each in acquired)
             left_bytes = max(left_bytes - len(records), 0)
+            given_bytes += len(records)
             is_first = False
+        if given_bytes and quotas.is_limiting:
+            quotas.charge_share_fetch(self.request, given_bytes)
 
     def _acquire_one(
         self, share: SharePartition, wanted: Wanted, max_bytes: int, *, is_first: bool

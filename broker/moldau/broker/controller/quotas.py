@@ -7,6 +7,7 @@ changed in place.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from ipaddress import IPv6Address, ip_address
 from typing import Final, TypeAlias
 
 from moldau.protocol.declare import MetadataRecord
@@ -28,12 +29,15 @@ class ClientQuotas:
 
     RECORDS = (ClientQuotaRecord,)
 
-    __slots__ = ("by_entity", "changes")
+    __slots__ = ("_rates", "_rates_from", "by_entity", "changes")
 
     def __init__(self) -> None:
         self.by_entity: dict[Entity, dict[str, float]] = {}
         self.changes = 0
         """Grows with each change."""
+        self._rates: dict[str | None, float] = {}
+        """The connection rates by address in its usual form; None: of every other address."""
+        self._rates_from = 0
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, ClientQuotas):
@@ -60,11 +64,21 @@ class ClientQuotas:
         """Return the connections a second that an address may open; None: any number."""
         if not self.by_entity:
             return None
-        for name in (address, None):
-            value = self.by_entity.get(frozenset((("ip", name),)), {}).get(CONNECTION_RATE)
-            if value is not None:
-                return value
-        return None
+        if self._rates_from != self.changes:
+            self._rates_from = self.changes
+            self._rates = self._rates_by_address()
+        found = self._rates.get(_address(address))
+        return self._rates.get(None) if found is None else found
+
+    def _rates_by_address(self) -> dict[str | None, float]:
+        rates: dict[str | None, float] = {}
+        for entity, quotas in self.by_entity.items():
+            for kind, name in entity:
+                value = quotas.get(CONNECTION_RATE)
+                if kind == "ip" and value is not None:
+                    key = None if name is None else _address(name)
+                    rates[key] = min(value, rates.get(key, value))
+        return rates
 
     def without_effect(self) -> int:
         """Return how many entities have a quota that brokers do not enforce."""
@@ -85,3 +99,15 @@ class ClientQuotas:
             for entity, quotas in self.by_entity.copy().items()
             for key, value in sorted(quotas.items())
         )
+
+
+def _address(text: str) -> str:
+    """Return an address in its usual form: one address has many texts, and an IPv4 address one
+    more in IPv6."""
+    try:
+        address = ip_address(text)
+    except ValueError:
+        return text  # a controller of Apache Kafka stores host names
+    if isinstance(address, IPv6Address) and address.ipv4_mapped is not None:
+        address = address.ipv4_mapped
+    return str(address)

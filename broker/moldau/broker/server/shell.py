@@ -36,6 +36,7 @@ from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
 from moldau.broker.log.open_files import advice, connections_max
 from moldau.broker.network import NetworkMetrics, SocketServer
+from moldau.broker.network.limits import plain_address
 from moldau.broker.replication import metrics as replica_metrics
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.broker.replication.replicas import Replicas
@@ -543,7 +544,9 @@ class Broker:
             except OSError as error:
                 self._log.failure("a host with a limit of its own is unknown", error, host=host)
                 continue
-            found.update((address.partition("%")[0], limit) for address, _ in addresses)
+            found.update(
+                (plain_address(address.partition("%")[0]), limit) for address, _ in addresses
+            )
         return found
 
     # Failures.

@@ -4,7 +4,8 @@
 
 A produce is done, and its response says how long the client is not read from then on. A fetch that
 would exceed the quota is answered at once without records, and the client waits then, so that what
-was not sent is not counted.
+was not sent is not counted. Records of a share group are locked once they are chosen, so they are
+counted and sent, and the client waits after them.
 
 Invariants: only clients with a quota have a rate here, and one that is idle for a whole window is
 forgotten when there are many. Over a window, the rate of a client that always asks is its quota.
@@ -78,6 +79,16 @@ class Throttle:
         if not wait_ms:
             rate.record(size, now_ms)
         return wait_ms
+
+    def on_given(self, client: Client, size: int, now_ms: int) -> int:
+        """Count records that are given to the client whatever its quota says. Return for how many
+        milliseconds it waits."""
+        limit = self._limit(FETCH, client)
+        if limit is None:
+            return 0
+        rate = self._rate((FETCH, limit.user, limit.client_id), now_ms)
+        rate.record(size, now_ms)
+        return _wait_ms(rate, rate.measure(now_ms), limit.per_second, now_ms)
 
     def on_worked(self, client: Client, work_ns: int, now_ms: int) -> int:
         """Count the time that a request took of the node's only thread, in percents. Return for how

@@ -56,6 +56,11 @@ class Waits:
         self._note(request, wait_ms)
         return wait_ms > 0
 
+    def charge_share_fetch(self, request: ApiRequest, size: int) -> None:
+        """Count the records of a share fetch, which are sent."""
+        wait_ms = self._throttle.on_given(_client(request), size, self._now_ms())
+        self._note(request, wait_ms)
+
     def fetch_bytes_max(self, request: ApiRequest) -> int | None:
         """Return how many bytes of records a response may have; None for a client without quota."""
         return self._throttle.fetch_bytes_max(_client(request))
