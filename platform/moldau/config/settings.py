@@ -105,6 +105,11 @@ class Settings:
         """Whether the user gave this very setting, and not one that it falls back to."""
         return setting.name in self._chosen
 
+    def is_given_under(self, prefix: str, setting: Setting[Any]) -> bool:
+        """Whether the user gave the setting under `prefix`; see `with_prefix`."""
+        name = prefix + setting.name
+        return any(each.name == name for layer in self._layers for each in layer)
+
     def given_for(self, name: str) -> tuple[Given, ...]:
         """Return what was given for a name in `others`, one value a layer; the last one counts."""
         return self._others.get(name, ())

@@ -7,10 +7,15 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Final
 
 _PAGE_BYTES: Final = 4096
+_LIMITS: Final = (
+    "/sys/fs/cgroup/memory.max",
+    "/sys/fs/cgroup/memory/memory.limit_in_bytes",
+)
 _STARTED_S: Final = time.time()
 
 
@@ -46,6 +51,15 @@ def process_figures() -> ProcessFigures:
         disk_read_bytes=read,
         disk_written_bytes=written,
     )
+
+
+def memory_limit() -> int | None:
+    """Return the bytes of memory that this process may use: the machine's, or its container's if
+    that is less. None if the system does not say."""
+    limits = [int(text) for path in _LIMITS if (text := _read(path).strip()).isdigit()]
+    with suppress(ValueError, OSError, AttributeError):  # not on every system
+        limits.append(os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE"))
+    return min(limits, default=None)
 
 
 def _memory() -> tuple[int | None, int | None]:

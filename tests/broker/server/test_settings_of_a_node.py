@@ -9,6 +9,7 @@ from moldau.broker.network import NO_LIMIT
 from moldau.broker.server import Broker
 from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.options import limited_hosts, listener_options, network_options
+from moldau.broker.server.security import client_auth
 from moldau.broker.server.standalone import parse_listen, standalone_layer
 from moldau.broker.server.storage import cluster_of, format_if_empty, places_of, plan_of
 from moldau.broker.settings import broker_settings, notices, read_listeners, unbuilt
@@ -17,6 +18,7 @@ from moldau.errors import ConfigError
 from moldau.ids import format_uuid
 from moldau.runtime import Runtime
 from moldau.runtime.files import Files
+from moldau.runtime.process_figures import memory_limit
 from tests.runtime.arena import play
 
 
@@ -49,7 +51,11 @@ def test_limits_of_the_node() -> None:
     assert options.connections_per_second == 11
     assert options.idle_ms_max == 5000
     assert options.queued_request_bytes_max == 200_000_000
-    assert network_options(settings(), {}).queued_request_bytes_max == NO_LIMIT
+    none = settings(queued_max_request_bytes="-1")
+    assert network_options(none, {}).queued_request_bytes_max == NO_LIMIT
+    memory = memory_limit()
+    assert memory is not None
+    assert network_options(settings(), {}).queued_request_bytes_max == memory // 4
 
 
 def test_what_was_said_of_one_listener_holds_for_it_alone() -> None:
@@ -251,3 +257,26 @@ def leave(files: Files, path: str) -> None:
     """As a broker did that was there before."""
     files.make_dirs(path.rpartition("/")[0])
     files.write_text_atomic(path, "x")
+
+
+@pytest.mark.parametrize(
+    ("protocol", "prefix", "expected"),
+    [
+        ("SSL", "", "required"),
+        ("SASL_SSL", "", "none"),
+        ("SASL_SSL", "listener.name.out.", "required"),
+        ("SASL_SSL", "listener.name.other.", "none"),
+    ],
+)
+def test_certificates_are_asked_for_at_a_login_by_the_listeners_own_setting(
+    protocol: str, prefix: str, expected: str
+) -> None:
+    named = {
+        "listeners": "OUT://127.0.0.1:0,CONTROLLER://localhost:9093",
+        "listener.security.protocol.map": f"OUT:{protocol},CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "OUT",
+        f"{prefix}ssl.client.auth": "required",
+    }
+    given = broker_settings(standalone_layer("/data"), overrides(dict(named)))
+    listener = next(each for each in read_listeners(given).bound if each.name == "OUT")
+    assert client_auth(given, listener) == expected

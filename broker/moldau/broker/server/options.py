@@ -25,12 +25,15 @@ from moldau.broker.settings.network import (
 )
 from moldau.broker.settings.syntax import parse_host_limits
 from moldau.config import Setting, Settings
+from moldau.runtime.process_figures import memory_limit
 
 PREFIX: Final = "listener.name."
 
 # As much as a reader takes between two turns of the broker, and small enough to be still in the
 # processor's cache when it is read (bench/notes-broker.md).
 _SEND_BUFFER_BYTES: Final = 1 << 18
+_MEMORY_SHARE: Final = 4
+"""A quarter of the memory may hold requests."""
 
 
 def limited_hosts(settings: Settings) -> Mapping[str, int]:
@@ -52,8 +55,15 @@ def network_options(settings: Settings, limits_by_address: Mapping[str, int]) ->
 
 
 def _queued_bytes(settings: Settings) -> int:
+    """Return the setting; if it is not given, a part of the memory, so that clients that send half
+    a request each cannot fill it."""
     size = settings[queued_max_request_bytes]
-    return size if size > 0 else NO_LIMIT
+    if settings.is_given(queued_max_request_bytes):
+        return size if size > 0 else NO_LIMIT
+    memory = memory_limit()
+    if memory is None:
+        return NO_LIMIT
+    return max(memory // _MEMORY_SHARE, settings[socket_request_max_bytes])
 
 
 def listener_options(

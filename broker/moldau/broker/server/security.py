@@ -49,6 +49,7 @@ if TYPE_CHECKING:
 PREFIX: Final = "listener.name."
 MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 _FILE: Final = "file://"
+_NO_CERTIFICATE: Final = "none"
 _SECRET_BYTES: Final = 32
 _NONCE_BITS: Final = 144
 
@@ -146,7 +147,7 @@ class ListenerContext:
     def _make(self, settings: Settings) -> ReloadedContext:
         own = own_settings(settings, self._listener.name)
         terms = tls_files(own)
-        make = partial(server_context, terms, own[tls.ssl_client_auth])
+        make = partial(server_context, terms, client_auth(settings, self._listener))
         return ReloadedContext(make, terms, self._ground.runtime.clock, on_failure=self._tell)
 
     def _tell(self, error: ConfigError) -> None:
@@ -157,7 +158,31 @@ class ListenerContext:
         )
 
 
+def client_auth(settings: Settings, listener: Listener) -> str:
+    """Return whether clients of a listener must show a certificate. Where they log in, only the
+    listener's own setting counts, as in Kafka (KIP-684)."""
+    prefix = f"{PREFIX}{listener.name.lower()}."
+    is_own = settings.is_given_under(prefix, tls.ssl_client_auth)
+    if listener.security_protocol == "SASL_SSL" and not is_own:
+        return _NO_CERTIFICATE
+    return own_settings(settings, listener.name)[tls.ssl_client_auth]
+
+
+def _warn_of_no_effect(listener: Listener, ground: SecurityGround) -> None:
+    """Warn of an `ssl.client.auth` that a listener with logins does not use."""
+    asked = own_settings(ground.settings(), listener.name)[tls.ssl_client_auth]
+    if client_auth(ground.settings(), listener) != asked:
+        name = tls.ssl_client_auth.name
+        ground.log.warn(
+            f"{name} is for listeners with SSL; clients of this one show no certificate",
+            listener=listener.name,
+            value=asked,
+            instead=f"{PREFIX}{listener.name.lower()}.{name}",
+        )
+
+
 def _tls_server(listener: Listener, ground: SecurityGround) -> TlsServer:
+    _warn_of_no_effect(listener, ground)
     gathering = SourceGathering(ground.log)
     clock = ground.runtime.clock
 

@@ -93,7 +93,7 @@ ssl_client_auth = Setting(
     STRING,
     "none",
     "Whether clients must show a certificate (`required`), may (`requested`) or are not asked "
-    "(`none`).",
+    "(`none`). A SASL_SSL listener takes it only with its prefix, `listener.name.<name>.`.",
     check=one_of("required", "requested", "none"),
     dynamic=UpdateMode.PER_BROKER,
 )
