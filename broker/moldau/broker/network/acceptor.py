@@ -79,9 +79,15 @@ class Entrance:
         verdict = self.limits.arrive(connection, now)
         if verdict is Verdict.WAITING:
             self._wait_for_time(now)
-        elif verdict is Verdict.ADMITTED and self.limits.must_yield:
-            self._make_room()
+        elif verdict is Verdict.ADMITTED and not isinstance(connection, Arriving):
+            self.make_room_for(connection)
         return verdict
+
+    def make_room_for(self, connection: Connection) -> None:
+        """Close another connection if this one is of a protected listener and the node is full. A
+        handshake makes nothing close: any client can begin one."""
+        if self.limits.must_yield and self.limits.is_protected(connection.listener):
+            self._make_room()
 
     def leave(self, connection: Connection | Arriving) -> None:
         """Forget a connection that has ended, and admit waiting ones."""
@@ -174,6 +180,7 @@ class Acceptor:
         arriving: Arriving | None = connection.transport_info(ADMISSION)
         if arriving is not None:
             arriving.hand_over(connection)
+            self.entrance.make_room_for(connection)
             self.let_in(connection)
             return
         verdict = self.entrance.arrive(connection)
