@@ -207,7 +207,8 @@ async def test_a_member_reads_and_acknowledges(at: Serving) -> None:
     assert acquired(row) == [(3, 3, 1)]
 
 
-def answer_of(sent: Sent) -> Any:
+async def answer_of(sent: Sent) -> Any:
+    await sent.answered.wait()
     (answer,) = sent.answers
     return answer
 
@@ -220,21 +221,21 @@ async def test_a_member_over_its_quota_waits_and_acquires_nothing(at: Serving) -
         await at.ask(produce("orders", batch(1, size=8000)), ProduceResponse, 9)
     limit(at, "consumer_byte_rate", 1000)
     first = at.send(fetching(topic_id, "a", 0, max_bytes=1 << 20, max_records=1, batch_size=1))
-    answer = answer_of(first)
+    answer = await answer_of(first)
     assert acquired(answer.responses[0].partitions[0]) == [(0, 0, 1)]
     assert at.service.throttle(first, None) == 0, "within the window"
     second = at.send(fetching(topic_id, "a", 1, max_bytes=1 << 20))
-    answer = answer_of(second)
+    answer = await answer_of(second)
     assert acquired(answer.responses[0].partitions[0]) == [(1, 1, 1)]
     assert at.service.throttle(second, None) > 1000
     await write(at, b"three")
     third = at.send(fetching(topic_id, "a", 2, max_bytes=1 << 20))
-    answer = answer_of(third)
+    answer = await answer_of(third)
     assert answer.responses == []
     assert at.service.throttle(third, None) > 1000
     await at.pass_ms(20_000)
     fourth = at.send(fetching(topic_id, "a", 3, max_bytes=1 << 20))
-    answer = answer_of(fourth)
+    answer = await answer_of(fourth)
     assert acquired(answer.responses[0].partitions[0]) == [(2, 2, 1)]
 
 

@@ -265,16 +265,15 @@ def leave(files: Files, path: str) -> None:
         ("SSL", "", "required"),
         ("SASL_SSL", "", "none"),
         ("SASL_SSL", "listener.name.out.", "required"),
-        ("SASL_SSL", "listener.name.other.", "none"),
     ],
 )
 def test_certificates_are_asked_for_at_a_login_by_the_listeners_own_setting(
     protocol: str, prefix: str, expected: str
 ) -> None:
     named = {
-        "listeners": "OUT://127.0.0.1:0,CONTROLLER://localhost:9093",
-        "listener.security.protocol.map": f"OUT:{protocol},CONTROLLER:PLAINTEXT",
-        "inter.broker.listener.name": "OUT",
+        "listeners": "OUT://127.0.0.1:0,IN://127.0.0.1:0,CONTROLLER://localhost:9093",
+        "listener.security.protocol.map": f"OUT:{protocol},IN:PLAINTEXT,CONTROLLER:PLAINTEXT",
+        "inter.broker.listener.name": "IN",
         f"{prefix}ssl.client.auth": "required",
     }
     given = broker_settings(standalone_layer("/data"), overrides(dict(named)))
