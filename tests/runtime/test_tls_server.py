@@ -206,7 +206,7 @@ def test_a_handshake_has_an_end_and_no_protocol_before(arena: str, tmp_path: Pat
 @pytest.mark.parametrize("bound", ["handshakes_max", "handshakes_per_source_max"])
 def test_a_new_handshake_ends_the_most_silent_one(bound: str, arena: str, tmp_path: Path) -> None:
     async def scenario(runtime: Runtime) -> None:
-        async with served(runtime, tmp_path, **{bound: 2}) as at:
+        async with served(runtime, tmp_path, silent_seconds=0.0, **{bound: 2}) as at:
             network = runtime.network
             talking, silent = [await network.open_streams(HOST, at.port) for _ in range(2)]
             talking[1].write(b"\x16\x03\x01\x02\x00")
@@ -227,8 +227,19 @@ def test_the_source_with_the_most_handshakes_makes_room() -> None:
         handshakes = Handshakes(TlsServer(no_context, lambda *_: None, handshakes_max=4))
         one = accepted(handshakes, "192.0.2.1")
         network = [accepted(handshakes, f"2001:db8::{last}") for last in range(3)]
-        accepted(handshakes, "192.0.2.2")
+        assert not accepted(handshakes, "192.0.2.2").is_closing()
         assert [each.is_closing() for each in (one, *network)] == [False, True, False, False]
+
+    play("asyncio", scenario)
+
+
+@pytest.mark.parametrize("bound", ["handshakes_max", "handshakes_per_source_max"])
+def test_clients_that_come_at_once_do_not_end_each_other(bound: str) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        limits: dict[str, int] = {bound: 2}
+        handshakes = Handshakes(TlsServer(no_context, lambda *_: None, **limits))  # type: ignore[arg-type]
+        many = [accepted(handshakes, "192.0.2.1") for _ in range(4)]
+        assert [each.is_closing() for each in many] == [False, False, True, True]
 
     play("asyncio", scenario)
 
@@ -251,6 +262,9 @@ class Peer(asyncio.Transport):
 
     def is_closing(self) -> bool:
         return False
+
+    def get_write_buffer_size(self) -> int:
+        return 0
 
 
 @pytest.mark.parametrize("data", [bytes(300), b"\x16" + bytes(300), b"\x16\x03\x01\xff\xff" * 100])

@@ -109,7 +109,7 @@ def access_of(
     write = _to_file(runtime, arguments.audit, context) if is_json else context.err.write
     loggers = Loggers(runtime.clock, write, json=is_json)
     looks = is_json or has_login
-    return Access(arguments.admin, has_login, loggers.get(AUDIT), policy, looks)
+    return Access(arguments.admin, loggers.get(AUDIT), policy, looks)
 
 
 def _policy(arguments: Namespace, runtime: Runtime, has_login: bool) -> Policy:

@@ -3,6 +3,10 @@
 Invariants: as in `moldau.runtime.tls`. A source is an IPv4 address or an IPv6 network, since one
 client has all addresses of a network. The connections of a source are in the order in which their
 clients were heard of, so the first one that waits for its client has been silent for the longest.
+
+Why a new handshake does not always end another one: many clients behind one address connect at the
+same time after a restart. If each ended the one before, none of them would ever finish. So a
+handshake is safe for its first `silent_seconds`, except from sources with fewer handshakes.
 """
 
 from __future__ import annotations
@@ -10,7 +14,7 @@ from __future__ import annotations
 import asyncio
 import ipaddress
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
@@ -28,8 +32,9 @@ class Handshakes:
         self.terms = terms
         self.buffer = memoryview(bytearray(_RECEIVE_BYTES))
         """The encrypted bytes of one read. They are taken out before the next read."""
-        self._sources: dict[str, dict[TlsTransport, None]] = {}
-        """The handshakes of each source; the one that was heard of last is the last."""
+        self._sources: dict[str, dict[TlsTransport, float]] = {}
+        """The handshakes of each source, with the time when their client was heard of; the one that
+        was heard of last is the last."""
         self._count = 0
         self._accepted: set[TlsTransport] = set()
         """The connections without a protocol, those that wait for their handshake among them."""
@@ -41,27 +46,34 @@ class Handshakes:
         self._accepted.add(transport)
 
     def begin(self, transport: TlsTransport) -> bool:
-        """Count a new handshake. End another one if there are too many. Return False if all of them
-        wait for a step of ours."""
+        """Count a new handshake. End another one if there are too many. Return False if none may be
+        ended."""
         terms = self.terms
         own = self._sources.get(transport.source, {})
+        now = self._loop.time()
         if len(own) >= terms.handshakes_per_source_max:
-            if not _end_silent(own):
+            if not _end_silent(own, now - terms.silent_seconds):
                 return False
-        elif self._count >= terms.handshakes_max:
-            largest_first = sorted(self._sources.values(), key=len, reverse=True)
-            if not any(map(_end_silent, largest_first)):
-                return False
-        self._sources.setdefault(transport.source, {})[transport] = None
+        elif self._count >= terms.handshakes_max and not self._make_room(len(own), now):
+            return False
+        self._sources.setdefault(transport.source, {})[transport] = now
         self._count += 1
         return True
+
+    def _make_room(self, own_count: int, now: float) -> bool:
+        """End a handshake of the source with the most, for one of a source that has `own_count`."""
+        for each in sorted(self._sources.values(), key=len, reverse=True):
+            is_larger = len(each) > own_count + 1
+            if _end_silent(each, now if is_larger else now - self.terms.silent_seconds):
+                return True
+        return False
 
     def hear(self, transport: TlsTransport) -> None:
         """Note that the client has sent something."""
         own = self._sources.get(transport.source)
         if own is not None and transport in own:
             del own[transport]
-            own[transport] = None
+            own[transport] = self._loop.time()
 
     def call_later(self, seconds: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
         """Call back when the time of a connection without a protocol is over."""
@@ -100,9 +112,12 @@ class Handshakes:
         transport.shake()
 
 
-def _end_silent(handshakes: Iterable[TlsTransport]) -> bool:
-    """End the first handshake that waits for its client. Return False if there is none."""
-    for each in handshakes:
+def _end_silent(handshakes: Mapping[TlsTransport, float], since: float) -> bool:
+    """End the first handshake that waits for its client, if it has waited since that time. Return
+    False if there is none."""
+    for each, heard in handshakes.items():
+        if heard > since:
+            return False
         if not each.is_queued:
             each.fail(TOO_MANY)
             return True

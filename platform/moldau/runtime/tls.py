@@ -5,10 +5,11 @@
 Invariants: the factory is called after the handshake, so a half-open handshake costs little memory.
 At most `handshakes_max` handshakes are under way at a listener, of them at most
 `handshakes_per_source_max` of one source, each for `handshake_seconds`. Beyond it, a new handshake
-ends one of the source with the most: the one whose client has been silent for the longest. A
-handshake that waits for a step of ours is never ended for another. One step of one handshake runs
-in an iteration of the event loop, so a storm of handshakes delays the other connections by at most
-one signature. What the protocol writes in one call leaves in one write.
+ends one of the source with the most: the one whose client has been silent for the longest, and for
+`silent_seconds` at least if the source has not more than the new one's. If there is none, the new
+one ends. A handshake that waits for a step of ours is never ended for another. One step of one
+handshake runs in an iteration of the event loop, so a storm of handshakes delays the other
+connections by at most one signature. What the protocol writes in one call leaves in one write.
 
 The context is asked for at each handshake, so a new certificate needs no new listener. Event loops
 have TLS of their own, but it takes one context for the life of a listener, has no bound on the
@@ -64,6 +65,8 @@ class TlsServer:
     handshakes_max: int = 1024
     handshakes_per_source_max: int = 256
     """How many handshakes of one IPv4 address or IPv6 network (/64) may be under way."""
+    silent_seconds: float = 1.0
+    """How long a client may be silent before its handshake ends for another one of its address."""
     arrive: Callable[[TlsTransport], Admission] | None = None
     """Called for each accepted connection before its handshake. It calls `begin` of the transport,
     or `wait` and later `begin`, or `abort`. None: each handshake begins at once."""
@@ -220,8 +223,12 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
         self._is_closing = True
         self._end_handshake()
         self._report(reason)
-        if self._plain is not None:
-            self._plain.close()  # an alert may still have to be sent
+        plain = self._plain
+        if plain is None:
+            return
+        if plain.get_write_buffer_size():  # the client takes nothing, and may never do so
+            self._handshakes.call_later(self._handshakes.terms.handshake_seconds, plain.abort)
+        plain.close()  # an alert may still have to be sent
 
     def _report(self, reason: str) -> None:
         peer = None if self._plain is None else self._plain.get_extra_info("peername")

@@ -59,7 +59,10 @@ def test_a_fetch_beyond_the_quota_is_held_and_not_counted() -> None:
 
 def test_a_connection_rate_is_of_an_address_and_not_of_its_text() -> None:
     given = {"2001:0db8::1": 1, "::ffff:192.0.2.1": 2, "192.0.2.2": 3, "a.host": 4}
-    known = quotas(*(({"ip": name}, rate) for name, rate in given.items()), key=CONNECTION_RATE)
+    levels: list[tuple[dict[str, str | None], float]] = [
+        ({"ip": name}, rate) for name, rate in given.items()
+    ]
+    known = quotas(*levels, key=CONNECTION_RATE)
     peers = ("2001:db8::1", "192.0.2.1", "::ffff:192.0.2.2", "a.host", "192.0.2.3")
     assert [known.connection_rate(each) for each in peers] == [1, 2, 3, 4, None]
     default = EntityData(entity_type="ip", entity_name=None)

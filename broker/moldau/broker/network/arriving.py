@@ -46,6 +46,7 @@ class Arriving:
 
     def begin(self) -> None:
         """Begin the handshake: the place was in line, and is admitted."""
+        self.acceptor.count()
         self._transport.begin()
 
     def refuse(self) -> None:

@@ -168,9 +168,8 @@ queued_max_request_bytes = Setting(
     "queued.max.request.bytes",
     LONG,
     -1,
-    "How many bytes of requests may wait for an answer before reading pauses, those of which a "
-    "part has come included. -1 means no limit. If it is not given, a quarter of the memory of the "
-    "machine or container is the limit; in Kafka there is none then.",
+    "How many bytes of requests, half-read ones included, may wait for an answer before reading "
+    "pauses. -1 means no limit. Not given: a quarter of the memory of the machine or container.",
 )
 num_network_threads = Setting(
     "num.network.threads",

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
     from moldau.client.admin.security import Acl, AclFilter
 
+_ANY_HOST: Final = "*"
 _HEADER: Final = ("permission", "principal", "host", "operation", "resource")
 
 
@@ -42,7 +43,9 @@ def _add_rule(parser: ArgumentParser) -> None:
     parser.add_argument("operation", metavar="OPERATION", nargs="?", help="READ, WRITE, ALL, ...")
     parser.add_argument("resource", metavar="TYPE:NAME", nargs="?")
     parser.add_argument("--deny", action="store_true", help="deny instead of allow")
-    parser.add_argument("--host", default="*", metavar="ADDRESS", help="only from this address")
+    parser.add_argument(
+        "--host", default=_ANY_HOST, metavar="ADDRESS", help="only from this address"
+    )
     parser.add_argument("--producer", metavar="TOPIC", help="what a producer to the topic needs")
     parser.add_argument("--consumer", metavar="TOPIC", help="what a consumer of the topic needs")
     parser.add_argument("--group", metavar="GROUP", help="with --consumer: its group")
@@ -171,6 +174,11 @@ def _suggest(arguments: Namespace, context: Context) -> int:
         write_json(context.out, [_plain(each) for each in found.rules])
     else:
         write_lines(context.out, map(_command_of, found.rules))
+    if any(each.host != _ANY_HOST for each in found.rules):
+        context.err.write(
+            "moldau: a rule with --host is for the one address that asked; leave --host out if the "
+            "address of the client changes\n"
+        )
     if found.bad_lines:
         context.err.write(f"moldau: {found.bad_lines} lines are no decisions\n")
     for each in found.left_out:
@@ -189,7 +197,7 @@ def _command_of(rule: Acl) -> str:
     if user.startswith("-"):
         user = ""  # it would be read as an option
     words = ["moldau", "acl", "add", user or rule.principal, rule.operation.name, named(rule)]
-    return join(words if rule.host == "*" else [*words, "--host", rule.host])
+    return join(words if rule.host == _ANY_HOST else [*words, "--host", rule.host])
 
 
 def _chosen(arguments: Namespace) -> AclFilter:
