@@ -126,7 +126,10 @@ async def a_closed_listener(door: Door, name: str) -> None:
         assert await each.is_closed()
 
 
-WAYS: list[tuple[Callable[[Door, str], Awaitable[None]], NetworkOptions, int]] = [
+Way = tuple[Callable[[Door, str], Awaitable[None]], NetworkOptions, int]
+"""How connections end, the limits of the node, and the most connections of a listener."""
+
+WAYS: list[Way] = [
     (silence, NetworkOptions(), -1),
     (no_tls, NetworkOptions(), -1),
     (a_bad_handshake, NetworkOptions(), -1),
@@ -159,16 +162,11 @@ def counted(server: Arena, listeners: list[RealListener]) -> list[object]:
 
 @pytest.mark.parametrize("name", ["OUT", "IN"])
 @pytest.mark.parametrize("arena", REAL_ARENAS)
-@pytest.mark.parametrize(("way", "options", "limit"), WAYS)
+@pytest.mark.parametrize("way", WAYS, ids=lambda way: way[0].__name__)
 def test_every_place_is_given_back(
-    way: Callable[[Door, str], Awaitable[None]],
-    options: NetworkOptions,
-    limit: int,
-    arena: str,
-    name: str,
-    certificate: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    way: Way, arena: str, name: str, certificate: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    end, options, limit = way
     monkeypatch.setattr(acceptor, "HELD_SECONDS", 0.05)
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate)
@@ -196,7 +194,7 @@ def test_every_place_is_given_back(
             trust = ssl.create_default_context(cafile=str(certificate))
             door = Door(server, service, trust, failures)
             assert len(listeners) == 2
-            await way(door, name)
+            await end(door, name)
             await until(lambda: not counted(server, listeners))
 
     play(arena, scenario)
