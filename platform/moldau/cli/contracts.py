@@ -1,4 +1,5 @@
-"""The contracts of the platform's plugin groups: commands, plugins of the client, test brokers.
+"""The contracts of the platform's plugin groups: commands, plugins of the client, test brokers,
+services of brokers.
 
 Each check loads a plugin as the layer that uses it does, and demands no more than that layer.
 """
@@ -82,6 +83,10 @@ def _cluster_node(loaded: object) -> None:
     check_arguments(loaded, None, "", {}, "", print)
 
 
+def _broker_service(loaded: object) -> None:
+    check_arguments(loaded, None, {}, None)
+
+
 CONTRACTS: Final = (
     Contract(LAYERS, "layers, each with a table of contracts", _layer),
     Contract("moldau.commands", "subcommands of `moldau`", check_command),
@@ -93,5 +98,6 @@ CONTRACTS: Final = (
     Contract(
         "moldau.embedded_brokers", "brokers inside a test or another process", _embedded_broker
     ),
+    Contract("moldau.broker_services", "services inside a broker's process", _broker_service),
     Contract("moldau.cluster_nodes", "nodes of a cluster in virtual time", _cluster_node),
 )

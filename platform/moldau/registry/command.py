@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from contextlib import suppress
+from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -57,38 +58,48 @@ def _start(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.real import run
 
     check_installed()
-    options = options_of(arguments)
+    addresses = options_of(arguments.listen, arguments.advertised)
+    options = replace(addresses, topic=arguments.topic, group=arguments.group)
     settings = client_settings(arguments, context)
 
     async def main(runtime: Runtime) -> None:
         from moldau.runtime.signals import until_signal
 
         log = _logger(runtime, arguments, context)
-        protected = _protected(options, arguments.http_config, runtime, context)
-        await until_signal(_serve(runtime, dict(settings), protected, log, context))
+        chosen = protected(options, arguments.http_config, runtime)
+        warning = open_warning(chosen, "--http-config")
+        if warning is not None:
+            context.err.write(f"moldau: {warning}\n")
+        await until_signal(_serve(runtime, dict(settings), chosen, log, context))
 
     with telling_where(settings):
         run(main, node="registry")
     return Exit.DONE
 
 
-def _protected(options: Options, path: str | None, runtime: Runtime, context: Context) -> Options:
-    """Return the options with the protection of a file. Warn of a registry that is open."""
-    from dataclasses import replace
+def protected(options: Options, path: str | None, runtime: Runtime) -> Options:
+    """Return the options with the protection of a file. Raise ConfigError."""
+    from moldau.link.http_protection import load_peer_context, load_protection
 
-    from moldau.link.http_protection import load_peer_context, load_protection, open_to_all
+    if path is None:
+        return options
+    protection = load_protection(path, runtime.clock)
+    peers = load_peer_context(path, runtime.clock)
+    return replace(options, protection=protection, peers=peers)
 
-    if path is not None:
-        protection = load_protection(path, runtime.clock)
-        peers = load_peer_context(path, runtime.clock)
-        options = replace(options, protection=protection, peers=peers)
+
+def open_warning(options: Options, cure: str) -> str | None:
+    """Return a warning if the registry is open to the network; `cure` is the option or setting that
+    protects it."""
+    from moldau.link.http_protection import open_to_all
+
     host, port = options.listen
-    if open_to_all(options.protection, host):
-        context.err.write(
-            f"moldau: the registry has no login: {host}:{port} lets every visitor change schemas; "
-            "--http-config protects it\n"
-        )
-    return options
+    if not open_to_all(options.protection, host):
+        return None
+    return (
+        f"the registry has no login: {host}:{port} lets every visitor change schemas; {cure} "
+        "protects it"
+    )
 
 
 async def _serve(
@@ -104,20 +115,25 @@ async def _serve(
         await forever()
 
 
-def options_of(arguments: Namespace) -> Options:
-    """Return the options of the arguments. Raise UsageError."""
+def options_of(
+    listen: str,
+    advertised: str | None,
+    named: tuple[str, str] = ("--listen", "--advertised"),
+) -> Options:
+    """Return the options of two addresses, as HOST:PORT; `named` are their names. Raise
+    UsageError."""
     from moldau.registry.server import Options
 
-    listen = parse_address(arguments.listen, "--listen")
-    advertised = None
-    if arguments.advertised is not None:
-        advertised = parse_address(arguments.advertised, "--advertised")
-    elif listen[0] in _WILDCARDS:
+    address = parse_address(listen, named[0])
+    other = None
+    if advertised is not None:
+        other = parse_address(advertised, named[1])
+    elif address[0] in _WILDCARDS:
         raise UsageError(
-            f"--listen {arguments.listen} is every address of this machine: give --advertised "
-            "HOST:PORT, by which other instances reach this one"
+            f"{named[0]} {listen} is every address of this machine: give {named[1]} HOST:PORT, by "
+            "which other instances reach this one"
         )
-    return Options(listen, advertised, arguments.topic, arguments.group)
+    return Options(address, other)
 
 
 def parse_address(text: str, option: str) -> tuple[str, int]:

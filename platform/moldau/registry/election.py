@@ -72,6 +72,11 @@ class Election:
         await self._member.start()
         self._watch = self._runtime.spawn(self._stay(), name="stay in the group")
 
+    def stayed(self) -> asyncio.Task[None]:
+        """Return the task that stays in the group. It does not end by itself."""
+        assert self._watch is not None, "not started"
+        return self._watch
+
     async def _stay(self) -> None:
         """Join again whenever the membership has ended."""
         while True:

@@ -42,9 +42,16 @@ class SchemasLog:
     """The topic of schemas."""
 
     def __init__(
-        self, runtime: Runtime, settings: Mapping[str, str], topic: str, log: Logger
+        self,
+        runtime: Runtime,
+        settings: Mapping[str, str],
+        topic: str,
+        log: Logger,
+        replicas: int | None = None,
     ) -> None:
+        """A new topic gets that many `replicas`; for None three, or one a broker."""
         self._runtime = runtime
+        self._replicas = replicas
         self._settings = dict(settings)
         self._topic = topic
         self._where = TopicPartition(topic, 0)
@@ -72,8 +79,10 @@ class SchemasLog:
         await self.read_to_end()
 
     async def _make_topic(self) -> None:
-        brokers = len((await self._admin.describe_cluster()).brokers)
-        topic = NewTopic(self._topic, 1, min(REPLICAS, brokers), {"cleanup.policy": "compact"})
+        replicas = self._replicas
+        if replicas is None:
+            replicas = min(REPLICAS, len((await self._admin.describe_cluster()).brokers))
+        topic = NewTopic(self._topic, 1, replicas, {"cleanup.policy": "compact"})
         try:
             await self._admin.create_topic(topic)
         except KafkaError as error:
@@ -99,6 +108,11 @@ class SchemasLog:
                 topic=self._topic,
                 partitions=len(partitions),
             )
+
+    def followed(self) -> asyncio.Task[None]:
+        """Return the task that reads the topic. It does not end by itself."""
+        assert self._follower is not None, "not started"
+        return self._follower
 
     async def _follow(self, on_record: OnRecord) -> None:
         while True:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     import ssl
 
     from moldau.logging import Logger
+    from moldau.metrics import Registry
     from moldau.runtime import Runtime
 
 TOPIC: Final = "_schemas"
@@ -48,6 +49,8 @@ class Options:
     protection: HttpProtection = field(default_factory=HttpProtection)
     peers: Callable[[], ssl.SSLContext] | None = None
     """Returns the TLS context of requests to other instances; None without TLS."""
+    replicas: int | None = None
+    """Of a new topic; None means three, or one a broker if there are fewer."""
 
 
 class SchemaRegistryServer:
@@ -61,13 +64,19 @@ class SchemaRegistryServer:
         self._options = options
         self._logger = log
         self.store = Store()
-        self._log = SchemasLog(runtime, settings, options.topic, log)
+        self._log = SchemasLog(runtime, settings, options.topic, log, options.replicas)
         self._http = HttpServer(runtime, "the schema registry", "choose another address")
         self._election: Election | None = None
         self._writer: Writer | None = None
         self._peers = _Peers(runtime, options.peers)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._metrics = RegistryMetrics(self.store, self._is_leading, runtime.clock)
         self.url = ""
+
+    @property
+    def metrics(self) -> Registry:
+        """The metrics of this instance."""
+        return self._metrics.registry
 
     async def start(self) -> str:
         """Read the schemas and serve them; return the address. On return reads are answered;
@@ -93,10 +102,17 @@ class SchemaRegistryServer:
         catalogue = Catalogue(self.store)
         decisions = Decisions(self.store, catalogue)
         api = Api(self, Queries(self.store, catalogue, decisions), decisions)
-        metrics = RegistryMetrics(self.store, self._is_leading, self._runtime.clock)
-        application = protection.guard(make_application(api, metrics))
+        application = protection.guard(make_application(api, self._metrics))
         await self._http.start(application, protection.context)
         return Address(protection.scheme, host, port).url
+
+    async def wait(self) -> None:
+        """Wait until a part of the started instance has ended, and raise the reason."""
+        assert self._election is not None
+        parts = [self._log.followed(), self._election.stayed()]
+        ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+        for each in ended:
+            each.result()
 
     def _is_leading(self) -> bool:
         return self._writer is not None and self._writer.is_leading

@@ -39,6 +39,7 @@ JUDGES: Final = {
     "resource",
     "listener",
     "description",
+    "services",
 }
 """Modules beside the declarations that make something of rows. Those that compare values with each
 other are not among them: `rules`, and `topic` and `group`, which name what stands behind theirs."""

@@ -9,8 +9,12 @@ from moldau.broker.exposition.scrape import Observed
 from moldau.broker.server.lifecycle import BrokerState
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from moldau.broker.server.controller_node import ControllerNode
+    from moldau.broker.server.hosted_services import HostedServices
     from moldau.broker.server.shell import Broker
+    from moldau.link.hosted_services import RunningService
 
 _NUMBERS: Final = {
     BrokerState.STARTING: 1,
@@ -24,18 +28,27 @@ _NOBODY: Final = -1
 
 
 class ObservedBroker:
-    """A started node with the broker role."""
+    """A started node with the broker role, and the services in its process."""
 
-    def __init__(self, broker: Broker) -> None:
+    def __init__(self, broker: Broker, services: HostedServices | None = None) -> None:
         self._broker = broker
+        self._services = services
 
     def health(self) -> Health:
-        """Return whether it works, and whether it serves clients."""
+        """Return whether it works, and whether it serves clients. A service that is down is only
+        mentioned: the broker's clients are served."""
         broker = self._broker
         if broker.failure is not None:
             return Health(is_alive=False, is_ready=False, text=str(broker.failure))
         state = broker.state
-        return Health(is_alive=True, is_ready=state is BrokerState.RUNNING, text=state.value)
+        lines = [state.value]
+        for name, service in self._states().items():
+            lines.append(f"{name}: {'not up' if service is None else service.address}")
+        is_ready = state is BrokerState.RUNNING
+        return Health(is_alive=True, is_ready=is_ready, text="\n".join(lines))
+
+    def _states(self) -> Mapping[str, RunningService | None]:
+        return {} if self._services is None else self._services.states()
 
     def observed(self) -> Observed:
         """Return its parts."""
@@ -48,6 +61,7 @@ class ObservedBroker:
             image=broker.node.image,
             state=_NUMBERS[broker.state],
             node=broker.node,
+            services=self._states(),
         )
 
 

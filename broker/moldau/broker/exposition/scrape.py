@@ -5,8 +5,8 @@ Invariant: no slice runs for much longer than SLICE_NS; the event loop has a tur
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from dataclasses import dataclass
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.exposition import table
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
     from moldau.broker.network import NetworkMetrics
     from moldau.broker.server.channel import LocalController
+    from moldau.link.hosted_services import RunningService
     from moldau.runtime import Clock
 
 Turn: TypeAlias = Callable[[], Awaitable[None]]
@@ -45,6 +46,14 @@ class Observed:
     """The broker's state as Kafka numbers it; 3 is running."""
     node: Node | None = None
     """None on a node that is only a controller."""
+    services: Mapping[str, RunningService | None] = field(default_factory=dict)
+    """The services in the process by name; None for one that is not up."""
+
+    @property
+    def registries(self) -> list[Registry]:
+        """The metrics of the node, and of the services that are up."""
+        up = [each.metrics for each in self.services.values() if each is not None]
+        return [self.registry, *up]
 
 
 class Scraper:
@@ -65,7 +74,9 @@ class Scraper:
             yield piece.encode()
             await self._turn()
         if observed is not None:
-            yield render_prometheus(observed.registry.snapshot()).encode()
+            for each in observed.registries:
+                yield render_prometheus(each.snapshot()).encode()
+                await self._turn()
 
     async def metrics(self, observed: Observed) -> AsyncIterator[Metric]:
         """Yield the same as values, in slices too."""
@@ -73,8 +84,9 @@ class Scraper:
         for metric in page.metrics():
             yield metric
             await self._turn()
-        for metric in observed.registry.snapshot():
-            yield metric
+        for each in observed.registries:
+            for metric in each.snapshot():
+                yield metric
 
     async def _page(self, observed: Observed | None) -> Page:
         clock, page = self._clock, Page()
@@ -102,6 +114,8 @@ class Scraper:
         yield
         if is_active:
             yield from of_controller(page, observed.image)
+        for name, service in observed.services.items():
+            page.add(table.service_up, int(service is not None), name)
         node = observed.node
         if node is not None:
             yield from led_partitions(page, node)

@@ -314,6 +314,12 @@ process_virtual = _gauge(
 )
 process_fds = _gauge("process_open_fds", "Open files and sockets; on Linux.", origin=PROCESS)
 process_fds_max = _gauge("process_max_fds", "How many there may be.", origin=PROCESS)
+service_up = _gauge(
+    "moldau_broker_service_up",
+    "1 for each service in the broker's process that is up, 0 for one that is not.",
+    "service",
+    origin=OURS,
+)
 build_info = _gauge(
     "moldau_build_info", "1, with the versions as labels.", "version", "node", origin=OURS
 )

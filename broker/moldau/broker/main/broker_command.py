@@ -54,6 +54,11 @@ class BrokerCommand:
             help="push the metrics to that OTLP receiver; default: OTEL_EXPORTER_OTLP_ENDPOINT",
         )
         start.add_argument(
+            "--registry",
+            metavar="HOST:PORT",
+            help="serve a Schema Registry of the cluster there, in this process",
+        )
+        start.add_argument(
             "--cluster-id",
             metavar="ID",
             help="format empty directories for that cluster, whose voters the settings name",

@@ -44,7 +44,7 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         arguments.listen,
         is_image=arguments.kafka_environment,
     )
-    settings = settings.overlaid(_metrics_layer(arguments))
+    settings = settings.overlaid(_options_layer(arguments))
     otlp = _otlp_target(settings, context.environment)
     if otlp is not None:
         settings = settings.overlaid(_otlp_layer(otlp))
@@ -77,13 +77,15 @@ def _warn_of_ignored(loggers: Loggers, environment: Mapping[str, str]) -> None:
         log.warn(warning)
 
 
-def _metrics_layer(arguments: Namespace) -> Layer:
-    from moldau.broker.settings import telemetry
+def _options_layer(arguments: Namespace) -> Layer:
+    """Return the settings of options that are short for one."""
+    from moldau.broker.settings import registry, telemetry
     from moldau.config import Given, Source, SourceKind
 
     given = {
         "--metrics": (telemetry.moldau_metrics_listener, arguments.metrics),
         "--otlp": (telemetry.moldau_metrics_otlp_endpoint, arguments.otlp),
+        "--registry": (registry.moldau_registry_listener, arguments.registry),
     }
     return tuple(
         Given(setting.name, value, Source(SourceKind.COMMAND_LINE, option))
@@ -178,9 +180,7 @@ async def _metrics_served(
                 address=f"{host}:{port}",
                 setting=moldau_metrics_http_config.name,
             )
-        with suppress(BrokenPipeError):
-            out.write(f"metrics at {by.scheme}://{host or 'localhost'}:{port}/metrics\n")
-            out.flush()
+        _tell(out, f"metrics at {by.scheme}://{host or 'localhost'}:{port}/metrics\n")
         yield metrics
     finally:
         await metrics.aclose()
@@ -223,14 +223,13 @@ async def _serve_controller(
             for each in observers:
                 each.watch(ObservedController(node))
         at = ",".join(str(each) for each in node.endpoints.values())
-        with suppress(BrokenPipeError):
-            out.write(
-                f"moldau controller {platform_version()} is up\n"
-                f"  node       {settings[node_id]}\n"
-                f"  address    {at}\n"
-                "Ctrl-C stops it.\n"
-            )
-            out.flush()
+        _tell(
+            out,
+            f"moldau controller {platform_version()} is up\n"
+            f"  node       {settings[node_id]}\n"
+            f"  address    {at}\n"
+            "Ctrl-C stops it.\n",
+        )
         await node.wait()
     finally:
         await node.aclose()
@@ -246,11 +245,15 @@ async def _serve_broker(
     is_new: bool,
 ) -> None:
     from moldau.broker.server import Broker
+    from moldau.broker.server.hosted_services import HostedServices, host_of
     from moldau.runtime.direct import open_direct
     from moldau.runtime.places import host_name
     from moldau.runtime.process import tune_collector
 
     log = loggers.get("moldau.broker.settings")
+    services = HostedServices.prepare(
+        runtime, settings, loggers, lambda line: _tell(out, f"{line}\n")
+    )
     broker = await Broker.start(
         runtime, settings, loggers=loggers, open_direct=open_direct, host_name=host_name()
     )
@@ -259,12 +262,14 @@ async def _serve_broker(
             from moldau.broker.exposition.node import ObservedBroker
 
             for each in observers:
-                each.watch(ObservedBroker(broker))
+                each.watch(ObservedBroker(broker, services))
         tune_collector()
         _warn_of_exposed(broker, log)
         _announce(broker, out, is_new=is_new)
+        services.start(lambda: host_of(broker))
         await broker.wait()
     finally:
+        await services.aclose()
         await broker.aclose()
 
 
@@ -291,7 +296,7 @@ def _warn_of_exposed(broker: Broker, log: Logger) -> None:
 
 
 def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:
-    """Print how to connect, and the data directories. Ignore that the output is not read."""
+    """Print how to connect, and the data directories."""
     from moldau.broker.settings import read_listeners
     from moldau.plugins.layers import platform_version
 
@@ -300,13 +305,19 @@ def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:
     bootstrap = ",".join(str(at) for at in broker.endpoints.values())
     protocols = {each.security_protocol for each in read_listeners(broker.node.settings).of_broker}
     login = "" if protocols == {"PLAINTEXT"} else " --command-config FILE"
+    _tell(
+        out,
+        f"moldau broker {platform_version()} is up\n"
+        f"  bootstrap  {bootstrap}\n"
+        f"  data       {directories}\n"
+        f"  cluster    {cluster}\n"
+        f"Try: moldau topic list --bootstrap {bootstrap}{login}\n"
+        "Ctrl-C stops it.\n",
+    )
+
+
+def _tell(out: TextIO, text: str) -> None:
+    """Print at once. Ignore that the output is not read."""
     with suppress(BrokenPipeError):
-        out.write(
-            f"moldau broker {platform_version()} is up\n"
-            f"  bootstrap  {bootstrap}\n"
-            f"  data       {directories}\n"
-            f"  cluster    {cluster}\n"
-            f"Try: moldau topic list --bootstrap {bootstrap}{login}\n"
-            "Ctrl-C stops it.\n"
-        )
+        out.write(text)
         out.flush()

@@ -133,7 +133,25 @@ def findings(settings: Settings) -> list[Finding]:
     if settings[moldau_authorizer_dry_run]:
         row = moldau_authorizer_dry_run.name
         found.append(Finding("denied requests are served: it is a dry run", row))
-    return found
+    return [*found, *_open_registry(settings)]
+
+
+def _open_registry(settings: Settings) -> list[Finding]:
+    """Return the finding of a registry without a login that the network reaches."""
+    from moldau.broker.main.exposure import is_local
+    from moldau.broker.settings.registry import (
+        moldau_registry_http_config,
+        moldau_registry_listener,
+    )
+
+    address = settings[moldau_registry_listener]
+    if not address or settings[moldau_registry_http_config]:
+        return []
+    host = address.rpartition(":")[0].strip("[]")
+    if not host or is_local(host):
+        return []
+    what = f"the registry at {address} lets every visitor change schemas"
+    return [Finding(what, moldau_registry_http_config.name)]
 
 
 def _rules_for_all_realms(own: Settings, protocol: str) -> list[str]:

@@ -120,7 +120,7 @@ def _cluster_id(files: Files, settings: Settings, arguments: Namespace) -> str |
 def _words(arguments: Namespace, cluster_id: str) -> list[str]:
     """Return the arguments of the command that starts a shard, without its number."""
     words = ["broker", "start", "--shards", str(arguments.shards), "--cluster-id", cluster_id]
-    for option in ("config", "data", "listen", "log_level", "metrics", "otlp"):
+    for option in ("config", "data", "listen", "log_level", "metrics", "otlp", "registry"):
         value = getattr(arguments, option)
         if value is not None:
             words += [f"--{option.replace('_', '-')}", value]

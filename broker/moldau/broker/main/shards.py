@@ -6,7 +6,7 @@ The other shards differ in what two nodes cannot share:
 | setting | of shard K |
 |-|-|
 | node.id | that of shard 0, plus K |
-| ports of broker listeners and of metrics | those of shard 0, plus K |
+| ports of broker listeners, of metrics and of the registry | those of shard 0, plus K |
 | log.dirs, metadata.log.dir | each with a folder `shard-K` |
 | process.roles | only shard 0 may be a controller |
 | broker.rack | the same for all, so that replicas are spread over hosts |
@@ -27,6 +27,7 @@ from moldau.broker.settings.controller import (
     metadata_log_dir,
 )
 from moldau.broker.settings.node import broker_id, broker_rack, node_id, process_roles
+from moldau.broker.settings.registry import moldau_registry_advertised, moldau_registry_listener
 from moldau.broker.settings.telemetry import moldau_metrics_listener
 from moldau.config import overrides
 from moldau.errors import ConfigError
@@ -39,6 +40,11 @@ if TYPE_CHECKING:
 SHARDS_MAX: Final = 64
 FOLDER: Final = "shard-"
 _PORT_MAX: Final = 65_535
+_ADDRESSES: Final = (
+    moldau_metrics_listener,
+    moldau_registry_listener,
+    moldau_registry_advertised,
+)
 
 
 def shard_folder(directory: str, number: int) -> str:
@@ -80,9 +86,10 @@ def shard_layer(settings: Settings, number: int, count: int, *, is_standalone: b
     if settings[network.advertised_listeners] is not None:
         told = [_shifted(each, number) for each in listeners.advertised_broker]
         found[network.advertised_listeners.name] = ",".join(map(_endpoint, told))
-    metrics = settings[moldau_metrics_listener]
-    if metrics:
-        found[moldau_metrics_listener.name] = _shifted_address(metrics, number)
+    for row in _ADDRESSES:
+        address = settings[row]
+        if address:
+            found[row.name] = _shifted_address(address, number)
     metadata = settings[metadata_log_dir]
     if metadata is not None:
         found[metadata_log_dir.name] = shard_folder(metadata, number)

@@ -25,6 +25,7 @@ from moldau.broker.server.kerberos import kerberos_logins
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
 from moldau.errors import ConfigError
+from moldau.link import security_settings as rows
 from moldau.link.jaas import LoginModule, parse_jaas
 from moldau.link.security import GSSAPI, Security, credentials_from
 from moldau.link.security import Credentials as OwnCredentials
@@ -43,6 +44,7 @@ if TYPE_CHECKING:
     from moldau.broker.network import ListenerOptions
     from moldau.broker.settings import Listener
     from moldau.config import Secret, Settings
+    from moldau.config.table import Row
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
@@ -372,3 +374,35 @@ def to_brokers(settings: Settings, runtime: Runtime) -> Security | None:
     mechanism = settings[sasl.sasl_mechanism_inter_broker_protocol]
     name, protocol = listeners.inter_broker, listeners.inter_broker_protocol
     return outgoing(settings, name, protocol, mechanism, runtime)
+
+
+def own_client(settings: Settings, address: str) -> dict[str, str]:
+    """Return the settings of a client at `address`, the listener between brokers, that logs in as
+    they do. Raise ConfigError."""
+    listeners = read_listeners(settings)
+    protocol = listeners.inter_broker_protocol
+    found = {rows.security_protocol.name: protocol, "bootstrap.servers": address}
+    own = own_settings(settings, listeners.inter_broker)
+    if protocol.endswith("SSL"):
+        given = (own.table.find(row.name) for row in rows.SECURITY_ROWS)
+        found.update(
+            (row.name, _text(row, own[row]))
+            for row in given
+            if row is not None and row.name.startswith("ssl.") and own.is_given(row)
+        )
+    if protocol.startswith("SASL"):
+        mechanism = settings[sasl.sasl_mechanism_inter_broker_protocol]
+        found[rows.sasl_mechanism.name] = mechanism
+        jaas, service = _jaas(own, mechanism), own[sasl.sasl_kerberos_service_name]
+        if jaas is not None:
+            found[rows.sasl_jaas_config.name] = jaas.reveal()
+        if service is not None:
+            found[rows.sasl_kerberos_service_name.name] = service
+    return found
+
+
+def _text(row: Row, value: object) -> str:
+    """Return a value as it stands in a file of settings, secrets too."""
+    from moldau.config import Secret
+
+    return value.reveal() if isinstance(value, Secret) else row.write(value) or ""

@@ -26,6 +26,7 @@ from moldau.broker.settings.group import bounded, group_conflicts
 from moldau.broker.settings.listener import Listener, Listeners, read_listeners
 from moldau.broker.settings.meaning import notices
 from moldau.broker.settings.resource import ResourceSettings
+from moldau.broker.settings.services import wanted_services
 from moldau.broker.settings.tables import (
     BROKER_SETTINGS,
     CLIENT_METRICS_SETTINGS,
@@ -69,4 +70,5 @@ __all__ = [
     "topic_conflicts",
     "topic_settings",
     "unbuilt",
+    "wanted_services",
 ]

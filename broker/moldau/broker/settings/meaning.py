@@ -19,6 +19,7 @@ from moldau.broker.settings.security import (
     authorizer_class_name,
     delegation_token_secret_key,
 )
+from moldau.broker.settings.services import service_notices
 from moldau.broker.settings.unbuilt import UNBUILT
 from moldau.broker.settings.waiting import waits_for
 from moldau.config import Settings
@@ -135,6 +136,7 @@ def notices(settings: Settings) -> tuple[str, ...]:
             if settings.is_given(row):
                 why = f"has no effect without {delegation_token_secret_key.name}"
                 found.append(f"{row.name} {why} ({settings.source(row)})")
+    found += service_notices(settings)
     interval_ms = settings[node.broker_heartbeat_interval_ms]
     session_ms = settings[node.broker_session_timeout_ms]
     if interval_ms * 2 > session_ms:

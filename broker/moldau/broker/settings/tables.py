@@ -24,6 +24,7 @@ from moldau.broker.settings import (
     oauth,
     offset,
     quota,
+    registry,
     replication,
     sasl,
     security,
@@ -62,6 +63,7 @@ NOUNS = (
     oauth,
     quota,
     telemetry,
+    registry,
 )
 
 # Names under these belong to listeners and plugins.

@@ -1,0 +1,123 @@
+"""Runs the services of one broker's process, as `moldau.link.hosted_services` describes them.
+
+Invariants: a service whose settings can never be in force prevents the start of the broker, and no
+other failure of a service is one of the broker: it is logged, and the service is tried again after
+a pause that grows. After `aclose` no task and no port of a service is left.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING, Final, cast
+
+from moldau.broker.server.security import own_client
+from moldau.broker.settings import read_listeners, wanted_services
+from moldau.broker.settings.offset import offsets_topic_replication_factor
+from moldau.link.hosted_services import GROUP, HostBroker, RunningService
+from moldau.plugins import installed_plugins
+
+if TYPE_CHECKING:
+    from moldau.broker.server.shell import Broker
+    from moldau.config import Settings
+    from moldau.link.hosted_services import PrepareService, Serve
+    from moldau.logging import Logger, Loggers
+    from moldau.runtime import Runtime
+
+FIRST_PAUSE_S: Final = 1.0
+PAUSE_MAX_S: Final = 30.0
+LOGGER: Final = "moldau.broker.services"
+
+
+class HostedServices:
+    """The services of one broker, by name."""
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        prepared: Mapping[str, Serve],
+        log: Logger,
+        tell: Callable[[str], None],
+    ) -> None:
+        """`tell` gets a line for the user whenever a service has come up."""
+        self._runtime = runtime
+        self._prepared = prepared
+        self._log = log
+        self._tell = tell
+        self._tasks: list[asyncio.Task[None]] = []
+        self._running: dict[str, RunningService] = {}
+
+    @classmethod
+    def prepare(
+        cls,
+        runtime: Runtime,
+        settings: Settings,
+        loggers: Loggers,
+        tell: Callable[[str], None],
+    ) -> HostedServices:
+        """Load the services that the settings ask for, and check their settings, before the broker
+        starts. Raise ConfigError or PluginError."""
+        wanted = wanted_services(settings)
+        plugins = installed_plugins() if wanted else None
+        prepared: dict[str, Serve] = {}
+        for name, given in wanted.items():
+            assert plugins is not None
+            prepare = cast("PrepareService", plugins.load(GROUP, name))
+            prepared[name] = prepare(runtime, given, loggers.get(f"moldau.{name}"))
+        return cls(runtime, prepared, loggers.get(LOGGER), tell)
+
+    def start(self, host: Callable[[], HostBroker]) -> None:
+        """Start the services: the broker serves clients. `host` is called at each attempt."""
+        for name, serve in self._prepared.items():
+            self._tasks.append(
+                self._runtime.spawn(self._keep(name, serve, host), name=f"service {name}")
+            )
+
+    def states(self) -> dict[str, RunningService | None]:
+        """Return each service; None if it is not up."""
+        return {name: self._running.get(name) for name in self._prepared}
+
+    async def _keep(self, name: str, serve: Serve, host: Callable[[], HostBroker]) -> None:
+        pause_s = FIRST_PAUSE_S
+        while True:
+            try:
+                async with serve(host()) as service:
+                    pause_s = FIRST_PAUSE_S
+                    self._running[name] = service
+                    self._log.info("a service is up", service=name, at=service.address)
+                    self._tell(f"{name} at {service.address}")
+                    await service.wait()
+                self._log.warn("a service has ended, starts again", service=name, in_s=pause_s)
+            except Exception as error:
+                self._log.failure(
+                    "a service failed, starts again; the broker goes on",
+                    error,
+                    service=name,
+                    in_s=pause_s,
+                )
+            finally:
+                self._running.pop(name, None)
+            await asyncio.sleep(pause_s)
+            pause_s = min(pause_s * 2, PAUSE_MAX_S)
+
+    async def aclose(self) -> None:
+        """Stop the services: the broker still serves them. May be called again."""
+        tasks, self._tasks = self._tasks, []
+        for each in tasks:
+            each.cancel()
+        if tasks:
+            await asyncio.wait(tasks)
+
+
+def host_of(broker: Broker) -> HostBroker:
+    """Return what services are told about a started broker."""
+    settings = broker.node.settings
+    listeners = read_listeners(settings)
+    addresses: dict[str, str] = {}
+    for each in listeners.advertised_broker:
+        addresses.setdefault(each.security_protocol, str(broker.endpoints[each.name]))
+    return HostBroker(
+        login=own_client(settings, str(broker.endpoints[listeners.inter_broker])),
+        addresses=addresses,
+        replicas=settings[offsets_topic_replication_factor],
+    )
