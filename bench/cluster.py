@@ -25,7 +25,7 @@ from contextlib import ExitStack
 from functools import cache, partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final, Protocol, TypeVar
 
 from confluent_kafka import KafkaException, Producer
 from confluent_kafka.admin import AdminClient
@@ -44,6 +44,8 @@ from tests.peers.kafka_broker import (
     KafkaBroker,
     ask_metadata,
 )
+
+R = TypeVar("R")
 
 OURS: Final = "moldau"
 THEIRS: Final = "Kafka"
@@ -75,6 +77,8 @@ SETTINGS: Final[Mapping[str, str]] = {
     "default.replication.factor": str(NODES),
     "min.insync.replicas": "2",
     "offsets.topic.replication.factor": str(NODES),
+    "transaction.state.log.replication.factor": str(NODES),
+    "transaction.state.log.min.isr": "2",
     "log.segment.delete.delay.ms": "1000",
     "auto.leader.rebalance.enable": "false",
 }
@@ -203,7 +207,7 @@ FAILURES: Final = (OSError, RuntimeError, KafkaException, MoldauError, BrokerFai
 """What a round may raise when a cluster does not do its work; TimeoutError is an OSError."""
 
 
-def attempt(run: Callable[[str], float], name: str) -> float:
+def attempt(run: Callable[[str], R], name: str) -> R:
     """Run one round. A failure stops the cluster and becomes the reason in the table."""
     try:
         return run(name)

@@ -7,7 +7,9 @@ from unittest.mock import patch
 
 from moldau.client.consumer.transactional import TransactionalReading
 from moldau.client.producer.sender import Sender
+from moldau.client.producer.transaction import TransactionStates
 from tests.broker.cluster.transactional.ledger import Promise
+from tests.broker.cluster.transactional.scenes import SCENES
 from tests.broker.simulation.search import Hunt, Mutant
 
 
@@ -25,6 +27,11 @@ def goes_on_after_an_abort() -> AbstractContextManager[object]:
     return patch.object(TransactionalReading, "rewind", lambda reading: None)
 
 
+def commits_what_has_not_begun() -> AbstractContextManager[object]:
+    """KAFKA-18401: a commit without records asks the coordinator, which knows of no transaction."""
+    return patch.object(TransactionStates, "_end_if_empty", lambda states: None)
+
+
 CLIENT_MUTANTS: dict[Mutant, Hunt] = {
     commits_before_records_are_there: Hunt(
         range(1, 8), {Promise.COMMITTED_KEPT, Promise.NO_TORN_TRANSACTION, Promise.COPIED_ONCE}
@@ -32,3 +39,10 @@ CLIENT_MUTANTS: dict[Mutant, Hunt] = {
     goes_on_after_an_abort: Hunt(range(1, 6), {Promise.COPIED_ONCE}),
 }
 """Each with seeds that are several times what it took."""
+
+SCENE_CLIENT_MUTANTS: dict[Mutant, Hunt] = {
+    commits_what_has_not_begun: Hunt(
+        range(1, 3), {Promise.EMPTY_ENDS}, SCENES["transactions_stay_empty"]
+    ),
+}
+"""Found by a scene."""

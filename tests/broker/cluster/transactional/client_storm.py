@@ -23,16 +23,18 @@ from tests.broker.cluster.invariants import check_metadata
 from tests.broker.cluster.storm import ALL, LIVENESS_S, Storm
 from tests.broker.cluster.transactional.client_faults import ClientFaults
 from tests.broker.cluster.transactional.clients import COPIES, ClientWriter, Copier, Copies
+from tests.broker.cluster.transactional.instance import PARTITIONS, TOPIC
 from tests.broker.cluster.transactional.ledger import Promise
 from tests.broker.cluster.transactional.storm import (
     PLACES,
     Run,
     await_stable,
     committed_reader,
+    drawn_brokers,
     few_epochs,
 )
 from tests.broker.cluster.transactional.watch import TransactionWatch
-from tests.broker.cluster.transactional.writers import PARTITIONS, TOPIC, Writer
+from tests.broker.cluster.transactional.writers import Writer
 from tests.broker.simulation.promises import demand
 from tests.broker.simulation.scenario import Outcome, draw_options
 
@@ -53,7 +55,7 @@ class ClientRun:
     """A run of `storm` with programs that use the client."""
 
     def __init__(self, world: Simulation, random: Random) -> None:
-        self.run = Run(world, random, None, SESSIONS)
+        self.run = Run(drawn_brokers(world, random, SESSIONS), random)
         self.brokers = self.run.brokers
         self.run.watch = TransactionWatch(self.brokers, (TOPIC, COPIES))
         self.run.places = [*PLACES, *COPIED]
@@ -188,7 +190,8 @@ def run_client_storm(seed: int, *, version: int | None = None) -> Outcome:
         copiers.append(run.brokers.start_program(run.follow, "follower"))
         world.run_for(random.uniform(0.5, 2.0))
         faults = ClientFaults(run.brokers, random, struck)
-        storm = Storm(run.brokers, random, run.run.places, faults.kinds)
+        kinds = [*faults.kinds, *run.run.faults]
+        storm = Storm(run.brokers, random, run.run.places, kinds)
         storm.blow()
         faults.heal()
         _end(run, writers, copiers)

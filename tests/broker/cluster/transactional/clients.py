@@ -24,8 +24,9 @@ from moldau.client import (
 )
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime
+from tests.broker.cluster.transactional.instance import KEYED, TOPIC, Run
 from tests.broker.cluster.transactional.ledger import Attempt, End, Place, Promise
-from tests.broker.cluster.transactional.writers import KEYED, TOPIC, Run, drawn_places
+from tests.broker.cluster.transactional.writers import drawn_places
 from tests.broker.simulation.promises import demand
 
 COPIES: Final = "copies"

@@ -6,10 +6,22 @@ from collections import Counter
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import Enum, StrEnum
+from typing import Protocol
 
 from tests.broker.simulation.promises import demand
 
 Place = tuple[str, int]
+NONE = -1
+"""The offset of a group that has none."""
+
+
+class Identity(Protocol):
+    """A producer id and its epoch."""
+
+    @property
+    def id(self) -> int: ...
+    @property
+    def epoch(self) -> int: ...
 
 
 class Promise(StrEnum):
@@ -28,6 +40,9 @@ class Promise(StrEnum):
     NEWEST_OF_KEY = "compaction keeps the newest committed record of a key"
     WRITERS_GO_ON = "every writer gets going again"
     COPIED_ONCE = "a copy has each committed record once, in its order"
+    BUMPED_ONCE = "the epoch of a producer id is bumped by one at a time"
+    ZOMBIE_FENCED = "an instance that was replaced does not continue"
+    EMPTY_ENDS = "a transaction without records ends as its client asks"
     EPOCH_OF_CLIENT = "an epoch that a client gets is one that may be bumped"
 
 
@@ -67,12 +82,30 @@ class Ledger:
         """The transactions known to be committed, by transactional id."""
         self.of_value: dict[str, Attempt] = {}
         self._numbers: Counter[str] = Counter()
+        self._given: dict[tuple[str, int], list[tuple[object, int]]] = {}
+        """By transactional and producer id: the instances and the epochs that they began with."""
 
     def begin(self, transactional_id: str) -> Attempt:
         self._numbers[transactional_id] += 1
         attempt = Attempt(transactional_id, self._numbers[transactional_id])
         self.attempts[transactional_id, attempt.number] = attempt
         return attempt
+
+    def given(
+        self, transactional_id: str, instance: object, before: Identity | None, now: Identity
+    ) -> None:
+        """An instance was given a producer. `before` is the one with which it continued: no other
+        instance can have begun in an epoch between these two."""
+        given = self._given.setdefault((transactional_id, now.id), [])
+        if before is not None and before.id == now.id:
+            between = [
+                epoch
+                for other, epoch in given
+                if other is not instance and before.epoch < epoch < now.epoch
+            ]
+            facts = {"id": transactional_id, "before": before, "now": now, "others": between}
+            demand(not between, Promise.ZOMBIE_FENCED, **facts)
+        given.append((instance, now.epoch))
 
     def sending(self, attempt: Attempt, value: str, place: Place) -> None:
         attempt.records[value] = place, False
@@ -136,7 +169,7 @@ class Ledger:
                 and each.offset is not None
                 and (each.end is End.COMMITTED or visible & each.records.keys())
             ]
-            newest = max(numbers, default=-1)
+            newest = max(numbers, default=NONE)
             # Of a transaction whose end is unknown, and that has no record in a topic that keeps
             # all of them, nothing shows whether it was committed.
             possible = {

@@ -1,9 +1,6 @@
-"""Bugs of transactions in the history of Kafka and of others, planted one by one; each with the
-promises that must break.
-
-Those that show in one step of the coordinator have named tests instead: the epoch that is bumped
-twice, and fenced instances in tests/broker/coordinator/transaction, markers sent again in
-tests/broker/api/test_transactions.py.
+"""Bugs of transactions in the history of Kafka and of others that storms find, planted one by one;
+each with the promises that must break. Those that take a certain order of events are in
+`scene_mutants`.
 
 Each is a context in which all brokers have the bug. What is patched is told by its name, so a part
 that is renamed fails here and not silently.

@@ -14,22 +14,30 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from random import Random
-from types import MappingProxyType
 from typing import Any, Final
 from unittest.mock import patch
 
 from moldau.broker.coordinator.transaction import ending, state
 from moldau.client import Admin, Consumer, NewTopic, TopicPartition
 from moldau.errors.codes import KafkaError
+from moldau.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
+from moldau.testing.simulated_cluster import PORT
 from tests.broker.cluster.invariants import Watch, check_metadata
 from tests.broker.cluster.storm import ALL, LIVENESS_S, Storm, draw_settings
-from tests.broker.cluster.transactional.ledger import Ledger, Place, Promise
-from tests.broker.cluster.transactional.watch import TransactionWatch
+from tests.broker.cluster.transactional.instance import KEYED, PARTITIONS, TOPIC
+from tests.broker.cluster.transactional.ledger import NONE, Ledger, Place, Promise
+from tests.broker.cluster.transactional.watch import SeenMarker, TransactionWatch
 from tests.broker.cluster.transactional.wire import INTERNAL_PARTITIONS, OFFSETS, TRANSACTIONS
-from tests.broker.cluster.transactional.writers import KEYED, PARTITIONS, TOPIC, Writer
+from tests.broker.cluster.transactional.writers import Writer
 from tests.broker.cluster.world import SimulatedBrokers
+from tests.broker.server.wire import wired
 from tests.broker.simulation.promises import demand
 from tests.broker.simulation.scenario import Outcome, draw_options
 
@@ -40,15 +48,20 @@ PLACES: Final[list[Place]] = [
 ]
 FEW_EPOCHS: Final = 9
 PATIENCE_S: Final = 90.0
+FETCH_BYTES: Final = 1 << 20
+REMEMBERED_MS: Final = 60_000
 
 
-def committed_reader(brokers: SimulatedBrokers, runtime: Runtime) -> Consumer:
+def committed_reader(
+    brokers: SimulatedBrokers, runtime: Runtime, fetch_bytes: int = FETCH_BYTES
+) -> Consumer:
     """A consumer of committed records, from the beginning."""
     return Consumer(
         runtime=runtime,
         bootstrap_servers=brokers.bootstrap_servers,
         auto_offset_reset="earliest",
         isolation_level="read_committed",
+        max_partition_fetch_bytes=fetch_bytes,
     )
 
 
@@ -68,24 +81,19 @@ def draw_transaction_settings(random: Random) -> dict[str, str]:
     }
 
 
-class Run:
-    """See the module. Satisfies the writers' `Run`."""
+def drawn_brokers(world: Simulation, random: Random, given: Mapping[str, str]) -> SimulatedBrokers:
+    """Three brokers, maybe with a controller of their own. `given` settings are not drawn."""
+    settings = {**draw_settings(random), **draw_transaction_settings(random), **given}
+    controllers = random.choice((0, 0, 1))
+    return SimulatedBrokers(world, 3, controllers=controllers, first_voter=None, **settings)
 
-    def __init__(
-        self,
-        world: Simulation,
-        random: Random,
-        expiration_ms: str | None,
-        more: Mapping[str, str] = MappingProxyType({}),
-    ) -> None:
-        settings = {**draw_settings(random), **draw_transaction_settings(random), **more}
-        if expiration_ms is not None:
-            settings["producer_id_expiration_ms"] = expiration_ms
-        self.world = world
-        controllers = random.choice((0, 0, 1))
-        self.brokers = SimulatedBrokers(
-            world, 3, controllers=controllers, first_voter=None, **settings
-        )
+
+class Run:
+    """See the module. Satisfies the instances' `Run`."""
+
+    def __init__(self, brokers: SimulatedBrokers, random: Random) -> None:
+        self.world = brokers.world
+        self.brokers = brokers
         self.ledger = Ledger()
         self.is_ending = False
         self.versions: tuple[int, ...] = (2,)
@@ -93,10 +101,14 @@ class Run:
         self.pause_s = random.choice((0.1, 0.4))
         self.lates = random.choice((0.0, 0.1, 0.3))
         self.idles = random.choice((0.0, 0.1))
+        self.fetch_bytes = random.choice((300, FETCH_BYTES, FETCH_BYTES))
+        """Readers that get little at once begin in the middle of transactions."""
+        self.delete_retention_ms = random.choice(("0", "500"))
         self.watch = TransactionWatch(self.brokers)
         self.read: dict[Place, list[str]] = {}
         self.offsets: dict[str, int] = {}
         self._random = random
+        self.counted = 0
         self.names: list[str] = []
         """The transactional ids of writers, each of which is to get going again."""
         self.places = PLACES
@@ -113,14 +125,16 @@ class Run:
             "cleanup.policy": "compact",
             "segment.ms": "300",
             "min.cleanable.dirty.ratio": "0.01",
-            "delete.retention.ms": self._random.choice(("0", "500")),
+            "delete.retention.ms": self.delete_retention_ms,
         }
-        async with Admin(
-            runtime=runtime, bootstrap_servers=self.brokers.bootstrap_servers
-        ) as admin:
-            await admin.create_topics(
-                [NewTopic(TOPIC, PARTITIONS, 3), NewTopic(KEYED, 1, 3, configs=compacted)]
-            )
+        replicas = len(self.brokers.broker_ids)
+        topics = [
+            NewTopic(TOPIC, PARTITIONS, replicas),
+            NewTopic(KEYED, 1, replicas, configs=compacted),
+        ]
+        servers = self.brokers.bootstrap_servers
+        async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
+            await admin.create_topics(topics)
 
     def start_clients(self) -> list[Any]:
         """Writers, some with a second instance, and a reader."""
@@ -146,7 +160,7 @@ class Run:
                 await asyncio.sleep(0.1)
 
     async def _follow_once(self, runtime: Runtime) -> None:
-        async with committed_reader(self.brokers, runtime) as consumer:
+        async with committed_reader(self.brokers, runtime, self.fetch_bytes) as consumer:
             consumer.assign([TopicPartition(*each) for each in READ])
             while not self.is_ending:
                 for part in await consumer.poll(0.2):
@@ -158,7 +172,7 @@ class Run:
     async def audit(self, runtime: Runtime) -> None:
         """Read everything, and the groups' offsets."""
         servers = self.brokers.bootstrap_servers
-        async with committed_reader(self.brokers, runtime) as consumer:
+        async with committed_reader(self.brokers, runtime, self.fetch_bytes) as consumer:
             places = [TopicPartition(*each) for each in READ]
             consumer.assign(places)
             ends = await consumer.end_offsets(places)
@@ -167,19 +181,59 @@ class Run:
             while any((consumer.position(each) or 0) < ends[each] for each in places):
                 for part in await consumer.poll(0.2):
                     for record in part.records:
+                        self.ledger.check_read(_text(record.value))
                         read[part.topic, part.partition].append(_text(record.value))
                         if part.topic == KEYED:
                             newest[_text(record.key)] = _text(record.value)
         async with Admin(runtime=runtime, bootstrap_servers=servers) as admin:
             for name in self.names:
-                offsets = await admin.group_offsets(name)
-                if TopicPartition(TOPIC, 0) in offsets:
-                    self.offsets[name] = offsets[TopicPartition(TOPIC, 0)].offset
+                found = (await admin.group_offsets(name)).get(TopicPartition(TOPIC, 0))
+                self.offsets[name] = NONE if found is None else found.offset
         del read[KEYED, 0]
         self.read = read
         self.ledger.check(read)
         self.ledger.check_keys(newest, read)
         self.ledger.check_offsets(read, self.offsets)
+
+    # Requests that arrive again.
+
+    @property
+    def faults(self) -> list[Callable[[], None]]:
+        """What strikes transactions alone. Partitions must remember producers for long enough."""
+        kept_ms = self.brokers.settings_of(1).get("producer.id.expiration.ms", "86400000")
+        return [self._marker_again] if int(kept_ms) > REMEMBERED_MS else []
+
+    def _marker_again(self) -> None:
+        """A marker arrives a second time, as from a coordinator that had no answer."""
+        if self.watch.markers:
+            marker = self._random.choice(self.watch.markers)
+            self.counted += 1
+            name = f"marker-{self.counted}"
+            self.brokers.start_program(lambda runtime: self.send_marker(runtime, marker), name)
+
+    async def send_marker(self, runtime: Runtime, seen: SeenMarker) -> None:
+        """Write a marker that was written before."""
+        (topic, index), marker = seen
+        leader = self.brokers.leader_of(topic, index)
+        if leader < 0:
+            return
+        request = WriteTxnMarkersRequest(
+            markers=[
+                WritableTxnMarker(
+                    producer_id=marker.producer_id,
+                    producer_epoch=marker.producer_epoch,
+                    transaction_result=marker.is_commit,
+                    coordinator_epoch=marker.coordinator_epoch,
+                    transaction_version=marker.transaction_version,
+                    topics=[WritableTxnMarkerTopic(name=topic, partition_indexes=[index])],
+                )
+            ]
+        )
+        try:
+            async with wired(runtime, f"b{leader}", PORT) as wire:
+                await wire.ask(request, WriteTxnMarkersResponse)
+        except (OSError, EOFError, TimeoutError):
+            return
 
     # The end.
 
@@ -238,13 +292,14 @@ def run_transactions(
         few_epochs(is_short if epochs is None else epochs),
         Simulation(seed, draw_options(random)) as world,
     ):
-        run = Run(world, random, expiration_ms)
+        given = {} if expiration_ms is None else {"producer_id_expiration_ms": expiration_ms}
+        run = Run(drawn_brokers(world, random, given), random)
         run.versions = versions
         run.lates = run.lates if lates is None else lates
         run.prepare()
         programs = run.start_clients()
         world.run_for(random.uniform(0.5, 2.0))
-        storm = Storm(run.brokers, random, PLACES)
+        storm = Storm(run.brokers, random, PLACES, run.faults)
         storm.blow()
         run.brokers.await_up(within=LIVENESS_S)
         run.brokers.await_in_sync(TOPIC, ALL, within=LIVENESS_S)
@@ -266,8 +321,8 @@ def await_stable(run: Run) -> None:
     _await(run, run.is_stable, Promise.STABLE_ENDS)
 
 
-def _await(run: Run, is_so: Callable[[], bool], promise: Promise) -> None:
-    """Let time pass until it is so; after too long the promise is broken."""
+def reached(run: Run, is_so: Callable[[], bool]) -> bool:
+    """Let time pass until it is so, or it took too long. Return whether it is."""
     deadline = run.world.now + PATIENCE_S
     is_seen = False
 
@@ -277,6 +332,12 @@ def _await(run: Run, is_so: Callable[[], bool], promise: Promise) -> None:
         return is_seen or run.world.now > deadline
 
     run.world.run_until(is_over, within=2 * PATIENCE_S)
+    return is_seen
+
+
+def _await(run: Run, is_so: Callable[[], bool], promise: Promise) -> None:
+    """Let time pass until it is so; after too long the promise is broken."""
+    is_seen = reached(run, is_so)
 
     async def judge(runtime: Runtime) -> None:
         demand(is_seen, promise)

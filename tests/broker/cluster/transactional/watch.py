@@ -6,6 +6,7 @@ shard of the coordinator has written. Its cost is in proportion to what is new.
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
@@ -14,16 +15,20 @@ from moldau.broker.coordinator.batches import Stored, decode_piece
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.transaction.state import NO_EPOCH, Transaction
 from moldau.broker.log.log import PartitionLog
+from moldau.broker.log.marker import Marker
 from moldau.broker.server import Broker
+from moldau.protocol.schemas.control_records import EndTxnMarker
 from moldau.protocol.schemas.coordinator_log import TRANSACTION_LOG
 from moldau.protocol.schemas.transaction_log import TransactionLogKey, TransactionLogValue
+from moldau.protocol.schemas.versioned import decode_as_known
 from moldau.records import ControlType, control_records
+from tests.broker.cluster.transactional.instance import PARTITIONS, TOPIC
 from tests.broker.cluster.transactional.ledger import Place, Promise
-from tests.broker.cluster.transactional.writers import PARTITIONS, TOPIC
 from tests.broker.cluster.world import SimulatedBrokers
 from tests.broker.simulation.promises import demand
 
 NOTHING = -1
+MARKERS_KEPT = 20
 
 
 class Open(NamedTuple):
@@ -31,6 +36,13 @@ class Open(NamedTuple):
 
     epoch: int
     first_offset: int
+
+
+class SeenMarker(NamedTuple):
+    """The end of a transaction in one partition, in an epoch of its own."""
+
+    place: Place
+    marker: Marker
 
 
 @dataclass(slots=True)
@@ -67,6 +79,8 @@ class TransactionWatch:
         self._shards: dict[tuple[int, int], Shard] = {}
         self._decisions: dict[tuple[int, int], bool] = {}
         """By producer id and the epoch of the marker."""
+        self.markers: deque[SeenMarker] = deque(maxlen=MARKERS_KEPT)
+        """The last ones."""
 
     def begin(self) -> None:
         """Look after every event from now on."""
@@ -119,8 +133,11 @@ class TransactionWatch:
                 continue
             fold.epochs[of] = epoch
             opened_here = fold.opened.pop(of, None)
-            is_commit = control_records(batch)[0].type == ControlType.COMMIT
+            control = control_records(batch)[0]
+            is_commit = control.type == ControlType.COMMIT
             if opened_here is not None and epoch > opened_here.epoch:
+                by = decode_as_known(EndTxnMarker, control.value or b"").coordinator_epoch
+                self.markers.append(SeenMarker(place, Marker(of, epoch, is_commit, by, 2)))
                 first = self._decisions.setdefault((of, epoch), is_commit)
                 demand(first == is_commit, Promise.ONE_DECISION, **facts, is_commit=is_commit)
 
@@ -134,13 +151,20 @@ class TransactionWatch:
                 continue
             log, key = partition.log, (number, index)
             known = self._shards.get(key)
-            if known is None or (known.log, known.truncations) != (log, log.truncation_count):
+            is_new = known is None or (known.log, known.truncations) != (log, log.truncation_count)
+            if known is None or is_new:
                 start = log.log_start_offset
                 known = self._shards[key] = Shard(log, log.truncation_count, start)
             if known.end == log.log_end_offset:
                 continue
+            expected = NOTHING if is_new else known.end
             for stored in _entries(log, known.end):
-                self._replay(known.known, stored)
+                before = known.known.get(_name(stored))
+                after = self._replay(known.known, stored)
+                # Where records were compacted away, the epochs between are not known.
+                expected = stored.offset + 1 if stored.offset == expected else NOTHING
+                if expected != NOTHING and before is not None and after is not None:
+                    _check_bump(before, after)
             known.end = log.log_end_offset
             found = {each.transactional_id: replace(each, last_epoch=NO_EPOCH) for each in shard}
             demand(
@@ -152,15 +176,30 @@ class TransactionWatch:
                 log=known.known,
             )
 
-    def _replay(self, known: dict[str, Transaction], stored: Stored) -> None:
-        assert isinstance(stored.key, TransactionLogKey)
-        name, value = stored.key.transactional_id, stored.value
+    def _replay(self, known: dict[str, Transaction], stored: Stored) -> Transaction | None:
+        name, value = _name(stored), stored.value
         assert value is None or isinstance(value, TransactionLogValue)
         read = None if value is None else Transaction.of_value(name, value)
         if read is None:
             known.pop(name, None)
         else:
             known[name] = read
+        return read
+
+
+def _name(stored: Stored) -> str:
+    assert isinstance(stored.key, TransactionLogKey)
+    return stored.key.transactional_id
+
+
+def _check_bump(before: Transaction, after: Transaction) -> None:
+    is_same = before.producer_id == after.producer_id
+    demand(
+        not is_same or after.producer_epoch <= before.producer_epoch + 1,
+        Promise.BUMPED_ONCE,
+        before=before,
+        after=after,
+    )
 
 
 def _entries(log: PartitionLog, offset: int) -> Iterator[Stored]:

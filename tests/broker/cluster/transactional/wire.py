@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from random import Random
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 
 from moldau.broker.coordinator.transaction.producers import Producer
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -18,6 +18,10 @@ from moldau.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTopic,
+)
+from moldau.protocol.messages.consumer_group_heartbeat import (
+    ConsumerGroupHeartbeatRequest,
+    ConsumerGroupHeartbeatResponse,
 )
 from moldau.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
 from moldau.protocol.messages.find_coordinator import (
@@ -50,6 +54,16 @@ INTERNAL_PARTITIONS: Final = 3
 TIMEOUT_S: Final = 1.0
 LATEST_S: Final = 6.0
 """How late a request arrives at the latest that was sent on an old connection."""
+
+
+class Member(NamedTuple):
+    """A member of a group, and the epoch in which it is one."""
+
+    id: str
+    epoch: int
+
+
+NO_MEMBER: Final = Member("", -1)
 
 
 class Wire:
@@ -181,7 +195,12 @@ class Wire:
         _check(answer.error_code)
 
     async def commit_offset(
-        self, producer: Producer, group: str, place: Place, offset: int
+        self,
+        producer: Producer,
+        group: str,
+        place: Place,
+        offset: int,
+        member: Member = NO_MEMBER,
     ) -> None:
         rows = [
             TxnOffsetCommitRequestPartition(
@@ -193,12 +212,29 @@ class Wire:
             group_id=group,
             producer_id=producer.id,
             producer_epoch=producer.epoch,
+            generation_id=member.epoch,
+            member_id=member.id,
             topics=[TxnOffsetCommitRequestTopic(name=place[0], partitions=rows)],
         )
         at = OFFSETS, coordinator_partition(group, INTERNAL_PARTITIONS)
         version = 5 if self.version == 2 else 3
         answer = await self._ask(at, request, TxnOffsetCommitResponse, version, copied=True)
         _check(answer.topics[0].partitions[0].error_code)
+
+    async def stay(self, group: str, member: Member) -> Member:
+        """Join a group with epoch 0, or stay in it (KIP-848)."""
+        request = ConsumerGroupHeartbeatRequest(
+            group_id=group,
+            member_id=member.id,
+            member_epoch=member.epoch,
+            rebalance_timeout_ms=2_000,
+            subscribed_topic_names=["t"],
+            topic_partitions=[],
+        )
+        at = OFFSETS, coordinator_partition(group, INTERNAL_PARTITIONS)
+        answer = await self._ask(at, request, ConsumerGroupHeartbeatResponse, 1, copied=False)
+        _check(answer.error_code)
+        return Member(member.id, answer.member_epoch)
 
     async def end(self, producer: Producer, *, commit: bool) -> Producer:
         """End the transaction. Return the producer with which the client continues."""
