@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import signal
+from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
@@ -140,6 +141,13 @@ def test_offsets_are_changed_after_the_tasks_are_fenced(scene: Scene) -> None:
     assert sorted(committed(bootstrap, name)) == sorted(wanted)
 
 
+@pytest.fixture
+def own_broker() -> Iterator[SyncEmbeddedBroker]:
+    """Pages name their topic `orders`: on the broker of all tests another page may write to it."""
+    with SyncEmbeddedBroker() as broker:
+        yield broker
+
+
 def block(language: str) -> str:
     """The page's first block in this language below "In Connect"."""
     text = PAGE.read_text(encoding="utf-8").partition("## In Connect")[2]
@@ -147,9 +155,7 @@ def block(language: str) -> str:
 
 
 def test_the_worker_of_the_page_is_killed_and_writes_each_line_once(
-    moldau_broker: SyncEmbeddedBroker,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
+    own_broker: SyncEmbeddedBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(tmp_path)
     Path("orders.json").write_text(block("json"), encoding="utf-8")
@@ -157,12 +163,12 @@ def test_the_worker_of_the_page_is_killed_and_writes_each_line_once(
     assert words[:2] == ["moldau", "connect"]
     words += ["--listen", "127.0.0.1:0", "--set", "offset.storage.partitions=1"]
     words += ["--set", f"value.converter={TEXT}", "--set", "errors.restart.backoff.ms=100"]
-    environment = {"MOLDAU_BOOTSTRAP": moldau_broker.bootstrap_servers}
+    environment = {"MOLDAU_BOOTSTRAP": own_broker.bootstrap_servers}
     lines, count = Path("orders.txt"), 0
     for _ in range(2):
         with command(*words[2:], environment=environment) as worker:
             append(lines, count, 5_000)
-            wait_for_records(moldau_broker, "orders", count + 1)
+            wait_for_records(own_broker, "orders", count + 1)
             count += 5_000
             worker.kill()
     with command(*words[2:], environment=environment) as worker:
@@ -173,7 +179,7 @@ def test_the_worker_of_the_page_is_killed_and_writes_each_line_once(
         promise = worker.ask("GET", "/connectors/orders/status")[1]["guarantee"]
         assert promise.startswith("exactly-once")
         assert worker.stop() == 0
-    found = committed(moldau_broker.bootstrap_servers, "orders")
+    found = committed(own_broker.bootstrap_servers, "orders")
     assert sorted(found) == sorted(f"line {number}" for number in range(count))
 
 
