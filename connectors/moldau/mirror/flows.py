@@ -44,6 +44,8 @@ _BYTES: Final = "org.apache.kafka.connect.converters.ByteArrayConverter"
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _OF_KINDS: Final = ("consumer.", "producer.", "admin.")
 _EXACTLY_ONCE: Final = "exactly.once.source.support"
+_FLUSH: Final = "offset.flush.interval.ms"
+"""Java's default is a minute: so long would the shown progress be behind."""
 _OF_THIS_FILE: Final = ("clusters", "config.providers", "dedicated.mode.enable.internal.rest")
 _REPLICAS: Final = (
     "replication.factor",
@@ -123,7 +125,7 @@ def flow_of(options: FlowOptions) -> Flow:
     if options.groups is not None:
         shared |= {"groups": options.groups, "sync.group.offsets.enabled": "true"}
     shared |= options.more
-    worker = {"offset.flush.interval.ms": "1000", "offset.storage.replication.factor": "-1"}
+    worker = {"offset.storage.replication.factor": "-1"}
     if options.is_exactly_once:
         worker[_EXACTLY_ONCE] = "enabled"
     names = [SOURCE, HEARTBEAT] if options.groups is None else [SOURCE, CHECKPOINT, HEARTBEAT]
@@ -166,7 +168,7 @@ def _flow(
         source,
         target,
         connectors,
-        {**of_clients, **dict.fromkeys(_CONVERTERS, _BYTES), **worker},
+        {**of_clients, **dict.fromkeys(_CONVERTERS, _BYTES), _FLUSH: "1000", **worker},
     )
 
 

@@ -12,6 +12,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client import EARLIEST, LATEST, Admin, Consumer, TopicPartition
+from moldau.connect.api import ConnectError
 from moldau.connect.herder.refusals import Refusal
 from moldau.connect.installed.plugins import resolved
 from moldau.connect.server import ID_FILE, ConnectWorker, WorkerLocation
@@ -33,6 +34,8 @@ if TYPE_CHECKING:
 
 _LOCK: Final = "mirror.lock"
 _LOOK_S: Final = 5.0
+_OURS: Final = f"{ConnectError.__module__}.{ConnectError.__qualname__}: "
+"""What a traceback has before the cause that a connector tells."""
 
 
 def prepare_state(files: Files, directory: str, flow: Flow) -> FileLock:
@@ -87,6 +90,7 @@ class MirrorRun:
                 found.cluster_id,
                 self.flow.offsets_topic,
             )
+            await self.look()  # what is copied from here on counts
         for name, config in self.flow.connectors.items():
             try:
                 await self._worker.operations.put_config(name, dict(config), may_replace=True)
@@ -113,11 +117,10 @@ class MirrorRun:
         ends = high_watermarks
         if reads_committed(self._props):
             ends = await self._offsets(dict.fromkeys(places, LATEST), is_committed=True)
-        partitions = [partition_of(self.flow.source, where) for where in places]
-        stored = await self._worker.herder.offsets.read(SOURCE, partitions)
+        stored = self._worker.herder.offsets.image
         at = {}
-        for where, offset in zip(places, stored, strict=True):
-            copied = CopiedTo.of(offset)
+        for where in places:
+            copied = CopiedTo.of(stored.of(SOURCE, partition_of(self.flow.source, where)))
             topic_id = topics[where.topic].topic_id
             if copied is not None and copied.is_in(topic_id, high_watermarks[where]):
                 at[where] = copied.offset
@@ -195,4 +198,4 @@ def _tasks(status: dict[str, Any]) -> list[tuple[str, dict[str, Any]]]:
 
 def _cause(state: dict[str, Any]) -> str:
     lines = [line for line in str(state.get("trace", "")).splitlines() if line.strip()]
-    return lines[-1].strip() if lines else "failed"
+    return lines[-1].strip().removeprefix(_OURS) if lines else "failed"

@@ -128,14 +128,15 @@ class Worker:
             connector = connector_class(config)()
             connector.initialize(context)
             thread.connector, thread.props = connector, props
-            connector.start(props)
+            try:
+                connector.start(props)
+            finally:
+                if thread.waits_for == STARTING:
+                    thread.waits_for = None
             return connector.version()
 
         thread.waits_for = STARTING
-        version = await thread.run("start", start)
-        if thread.waits_for == STARTING:
-            thread.waits_for = None
-        return version
+        return await thread.run("start", start)
 
     def has_connector(self, name: str) -> bool:
         """Whether there is an instance of this connector."""
