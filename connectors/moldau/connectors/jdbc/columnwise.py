@@ -61,11 +61,11 @@ def columns_of(
     """Return the key's columns, then the others. With `is_keyed` they have the last row of each
     key, sorted by key. The records must be alike (`are_alike`)."""
     try:
-        keys = _converted(_side(records, shape, in_key=True), prepared.key_converts)
+        keys = converted(_side(records, shape, in_key=True), prepared.key_converts)
         others = _side(records, shape, in_key=False)
         if prepared.kept is not None:
             others = [others[index] for index in prepared.kept]
-        others = _converted(others, prepared.converts)
+        others = converted(others, prepared.converts)
         columns = [*keys, *others]
         return _last_of_each(keys, columns) if is_keyed and keys else columns
     except (ValueError, TypeError, KeyError, ArithmeticError):
@@ -82,7 +82,7 @@ def columns_of_part(part: SinkColumns, shape: RowShape, prepared: Prepared) -> l
         others = _chosen(part.value.columns, shape.others_picked)
         if prepared.kept is not None:
             others = [others[index] for index in prepared.kept]
-        return [*_converted(keys, prepared.key_converts), *_converted(others, prepared.converts)]
+        return [*converted(keys, prepared.key_converts), *converted(others, prepared.converts)]
     except (ValueError, TypeError, KeyError, ArithmeticError):
         return None
 
@@ -145,7 +145,8 @@ def _chosen(fields: Sequence[Column], picked: Picked) -> list[Column]:
     return found
 
 
-def _converted(columns: list[Column], converts: list[tuple[int, Convert]]) -> list[Column]:
+def converted(columns: list[Column], converts: list[tuple[int, Convert]]) -> list[Column]:
+    """Return the columns, those at these indexes with each value converted. None stays."""
     changed = list(columns)
     for index, convert in converts:
         column = columns[index]

@@ -61,7 +61,7 @@ def type_of_values(values: Iterable[Any]) -> ColumnType | None:
             break
     if found is None:
         return None
-    return ColumnType(found, 38, 0) if found is ColumnKind.DECIMAL else ColumnType(found)
+    return ColumnType(found, None, 0) if found is ColumnKind.DECIMAL else ColumnType(found)
 
 
 def _kind_of(value: Any) -> ColumnKind:

@@ -12,9 +12,10 @@ from typing import Any
 
 from moldau.connect.api import DataError, SinkRecord
 from moldau.connect.data import INT32, INT64, STRING, Schema, Struct, Type
-from moldau.connectors.jdbc.columns import Column, TableId
-from moldau.connectors.jdbc.inference import type_of_schema
+from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, TableId
+from moldau.connectors.jdbc.inference import type_of_schema, type_of_values
 from moldau.connectors.jdbc.sink_settings import KAFKA_COLUMNS, KeyMode, SinkConfig
+from moldau.connectors.jdbc.structure import RowColumns
 
 Extract = Callable[[SinkRecord], tuple[Any, ...]]
 _KAFKA_SCHEMAS = (STRING, INT32, INT64)
@@ -63,6 +64,24 @@ class RowShape:
     @property
     def names(self) -> tuple[str, ...]:
         return tuple(part.name for part in (*self.key, *self.others))
+
+
+def row_columns(shape: RowShape, records: Sequence[SinkRecord]) -> RowColumns:
+    """Return the columns of these records, which have this shape. The values of JSON fields without
+    a schema decide about their columns."""
+
+    def column(name: str, in_key: bool) -> Column | None:
+        parts, extract = (shape.key, shape.key_of) if in_key else (shape.others, shape.others_of)
+        index = [part.name for part in parts].index(name)
+        part = parts[index]
+        if part.schema is not None:
+            return part.column(in_key)
+        found = type_of_values(extract(record)[index] for record in records)
+        if found is None:
+            return Column(name, ColumnType(ColumnKind.STRING)) if in_key else None
+        return Column(name, found, nullable=not in_key)
+
+    return RowColumns(shape.table, shape.key_names, shape.names[len(shape.key) :], column)
 
 
 class Shapes:

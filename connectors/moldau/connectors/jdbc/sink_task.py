@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import logging
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any, TypeVar
 
 from moldau.client import OffsetAndMetadata, TopicPartition
@@ -39,10 +39,10 @@ from moldau.connectors.jdbc.connecting import open_database
 from moldau.connectors.jdbc.database import Database, PoisonError
 from moldau.connectors.jdbc.inference import type_of_schema
 from moldau.connectors.jdbc.reduction import Change, TableChanges, last_of_each_key, plain
-from moldau.connectors.jdbc.shapes import RowShape, ShapeColumn, Shapes
+from moldau.connectors.jdbc.shapes import RowShape, ShapeColumn, Shapes, row_columns
 from moldau.connectors.jdbc.sink_settings import InsertMode, KeyMode, SinkConfig
 from moldau.connectors.jdbc.stored_offsets import StoredOffsets
-from moldau.connectors.jdbc.structure import Samples, Structure
+from moldau.connectors.jdbc.structure import Structure
 from moldau.connectors.jdbc.values import Conversions, Convert
 from moldau.connectors.jdbc.writing import TableWriter, TargetTable, writer_for
 from moldau.connectors.pace import Pace
@@ -73,7 +73,12 @@ class JdbcSinkTask(ColumnSinkTask):
         self._database.tell_waiting = self.context.tell_waiting
         self._events = ChangeEvents()
         self._shapes = Shapes(config)
-        self._structure = Structure(self._database, config)
+        self._structure = Structure(
+            self._database,
+            auto_create=config.auto_create,
+            auto_evolve=config.auto_evolve,
+            or_else="leave the field out with fields.whitelist",
+        )
         self._conversions = Conversions(self._database.dialect.name, config.zone())
         self._writer: TableWriter = writer_for(self._database)
         self._prepared: dict[RowShape, Prepared] = {}
@@ -223,7 +228,7 @@ class JdbcSinkTask(ColumnSinkTask):
     def _prepare(self, groups: Mapping[RowShape, list[SinkRecord]]) -> None:
         """Make the tables fit these shapes, and prepare the conversions."""
         for shape, group in groups.items():
-            self._structure.fit(shape, _samples(shape, group))
+            self._structure.fit(row_columns(shape, group))
         if self._structure.version != self._version:
             self._version = self._structure.version
             self._prepared.clear()
@@ -344,11 +349,8 @@ class JdbcSinkTask(ColumnSinkTask):
     ) -> None:
         """Write columns in one transaction, as rows where the writer takes no columns."""
         assert self._database is not None
-        target, names = prepared.target, prepared.names
         with self._database.transaction() as connection:
-            if not self._writer.write_columns(connection, target, target.key + names, columns):
-                rows = list(zip(*columns, strict=True))
-                self._writer.write(connection, target, TableChanges(writes={names: rows}))
+            self._writer.write_batch(connection, prepared.target, prepared.names, columns)
             if self._offsets is not None:
                 self._offsets.store(connection, offsets)
         if self._offsets is not None:
@@ -365,16 +367,16 @@ class JdbcSinkTask(ColumnSinkTask):
             if part.value.schema is None:
                 return None  # the types of new columns come from the values of all records
             self._prepare({shape: [first]})
-        return shape if self._structure.is_fit(shape) else None
+        return shape if self._structure.is_fit(shape.table, shape.names) else None
 
     def _shape_of_all(self, records: list[SinkRecord]) -> RowShape | None:
         """Return the shape that all records have, if their table is known to fit it."""
         if not records or self._structure.version != self._version or not are_alike(records):
             return None
         shape = self._shape_as_it_is(records[0])
-        if shape is None or shape not in self._prepared or not self._structure.is_fit(shape):
+        if shape is None or shape not in self._prepared:
             return None
-        return shape
+        return shape if self._structure.is_fit(shape.table, shape.names) else None
 
     def _shape_as_it_is(self, record: SinkRecord) -> RowShape | None:
         """Return the shape of a record; None if the record is rejected, or is a change event."""
@@ -440,18 +442,6 @@ class JdbcSinkTask(ColumnSinkTask):
             raise DataError(f"record {where}: {error}") from error
         _log.warning("record %s is bad: %s", where, error)
         reporter.report(record, error)
-
-
-def _samples(shape: RowShape, group: Sequence[SinkRecord]) -> Samples:
-    """Return a function that yields the values of a column in records of one shape."""
-
-    def samples(name: str, in_key: bool) -> Iterable[Any]:
-        extract = shape.key_of if in_key else shape.others_of
-        parts = shape.key if in_key else shape.others
-        index = [part.name for part in parts].index(name)
-        return (extract(record)[index] for record in group)
-
-    return samples
 
 
 def _converted(values: tuple[Any, ...], converts: list[tuple[int, Convert]]) -> tuple[Any, ...]:

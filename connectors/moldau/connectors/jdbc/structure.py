@@ -7,92 +7,102 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from dataclasses import dataclass
 
-from moldau.connect.api import ConnectError
+from moldau.connect.errors import ConnectError
 from moldau.connectors.jdbc.catalog import read_table
-from moldau.connectors.jdbc.columns import Column, ColumnKind, ColumnType, Table, TableId
+from moldau.connectors.jdbc.columns import Column, Table, TableId
 from moldau.connectors.jdbc.database import Database, PoisonError
-from moldau.connectors.jdbc.inference import type_of_values
-from moldau.connectors.jdbc.shapes import RowShape, ShapeColumn
-from moldau.connectors.jdbc.sink_settings import SinkConfig
 
 _log = logging.getLogger(__name__)
 
-Samples = Callable[[str, bool], Iterable[Any]]
-"""Returns a batch's values for a column: (name, whether it is part of the key)."""
+
+class MissingColumns(ConnectError):
+    """A table lacks columns, and none may be added."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RowColumns:
+    """The columns that rows have for a table: the names, and how to make a column that is missing.
+
+    `column` gets a name and whether it is in the key. It returns None if no value says what column
+    that would be: the rows are written without it.
+    """
+
+    table: TableId
+    key: tuple[str, ...]
+    others: tuple[str, ...]
+    column: Callable[[str, bool], Column | None]
 
 
 class Structure:
     """The target tables as last read. `version` grows when one of them changes."""
 
-    def __init__(self, database: Database, config: SinkConfig) -> None:
+    def __init__(
+        self, database: Database, *, auto_create: bool, auto_evolve: bool, or_else: str = ""
+    ) -> None:
+        """`or_else` says what else a user can do about a missing column."""
         self._database = database
-        self._config = config
+        self._auto_create = auto_create
+        self._auto_evolve = auto_evolve
+        self._or_else = or_else
         self._tables: dict[TableId, Table] = {}
-        self._fitting: set[RowShape] = set()
         self.version = 0
 
     def table(self, table: TableId) -> Table:
         """Return a table that was passed to `fit`."""
         return self._tables[table]
 
-    def is_fit(self, shape: RowShape) -> bool:
-        """Whether the table is known to have all columns of the shape."""
-        return shape in self._fitting and shape.table in self._tables
+    def is_fit(self, table: TableId, names: Iterable[str]) -> bool:
+        """Whether the table is known to have all these columns."""
+        found = self._tables.get(table)
+        return found is not None and all(name in found.by_name for name in names)
 
-    def fit(self, shape: RowShape, samples: Samples) -> None:
-        """Make the table of a shape have all columns for which the rows have values."""
-        table = self._tables.get(shape.table)
-        if table is not None and shape in self._fitting:
-            return
-        table = table or self._read(shape.table)
+    def fit(self, rows: RowColumns) -> None:
+        """Make a table have all columns for which the rows have values."""
+        table = self._tables.get(rows.table) or self._read(rows.table)
         if table is None:
-            table = self._create(shape, samples)
-        missing = self._missing(table, shape, samples)
+            table = self._create(rows)
+        missing = self._missing(table, rows)
         if missing:
             table = self._evolve(table, missing)
-        self._tables[shape.table] = table
-        if all(name in table.by_name for name in shape.names):
-            self._fitting.add(shape)
+        self._tables[rows.table] = table
 
     def forget(self) -> None:
         """Forget all tables, so that they are read again: another program may have changed one."""
         self._tables.clear()
-        self._fitting.clear()
         self.version += 1
 
     def _read(self, table: TableId) -> Table | None:
         with self._database.transaction() as connection:
             return read_table(connection, table)
 
-    def _create(self, shape: RowShape, samples: Samples) -> Table:
-        if not self._config.auto_create:
+    def _create(self, rows: RowColumns) -> Table:
+        if not self._auto_create:
             raise ConnectError(
-                f"table {shape.table} does not exist -> create it, or set auto.create=true"
+                f"table {rows.table} does not exist -> create it, or set auto.create=true"
             )
-        key = [_column(part, samples, in_key=True) for part in shape.key]
-        others = [_column(part, samples, in_key=False) for part in shape.others]
+        key = [rows.column(name, True) for name in rows.key]
+        others = [rows.column(name, False) for name in rows.others]
         columns = [each for each in (*key, *others) if each is not None]
         if not columns:
-            raise ConnectError(f"table {shape.table} cannot be created: the record has no values")
+            raise ConnectError(f"table {rows.table} cannot be created: the record has no values")
         dialect = self._database.dialect
-        self._change([dialect.create_table(shape.table, columns, shape.key_names)], shape.table)
-        return self._after_change(shape.table)
+        self._change([dialect.create_table(rows.table, columns, rows.key)], rows.table)
+        return self._after_change(rows.table)
 
-    def _missing(self, table: Table, shape: RowShape, samples: Samples) -> list[Column]:
+    def _missing(self, table: Table, rows: RowColumns) -> list[Column]:
+        for name in rows.key:
+            if name not in table.by_name and rows.column(name, True) is not None:
+                raise ConnectError(f"table {table.id} has no column {name}, but it is a key")
         missing = []
-        for part in (*shape.key, *shape.others):
-            if part.name in table.by_name:
-                continue
-            column = _column(part, samples, in_key=part in shape.key)
+        for name in rows.others:
+            column = rows.column(name, False) if name not in table.by_name else None
             if column is None:
                 continue
-            if part in shape.key:
-                raise ConnectError(f"table {table.id} has no column {part.name}, but it is a key")
-            if not column.nullable and column.default is None and part.schema is not None:
+            if not column.nullable and column.default is None:
                 raise ConnectError(
-                    f"table {table.id} has no column {part.name}, and it cannot be added: the "
+                    f"table {table.id} has no column {name}, and it cannot be added: the "
                     "field is neither optional nor has it a default"
                 )
             missing.append(column)
@@ -100,10 +110,10 @@ class Structure:
 
     def _evolve(self, table: Table, missing: Sequence[Column]) -> Table:
         names = ", ".join(column.name for column in missing)
-        if not self._config.auto_evolve:
-            raise ConnectError(
-                f"table {table.id} has no column {names} -> add it, set auto.evolve=true, or leave "
-                "the field out with fields.whitelist"
+        if not self._auto_evolve:
+            raise MissingColumns(
+                f"table {table.id} has no column {names} -> add it, set auto.evolve=true, or "
+                f"{self._or_else}"
             )
         self._change(self._database.dialect.add_columns(table.id, missing), table.id)
         return self._after_change(table.id)
@@ -123,18 +133,7 @@ class Structure:
 
     def _after_change(self, table: TableId) -> Table:
         self.version += 1
-        self._fitting.clear()
         found = self._read(table)
         if found is None:
             raise ConnectError(f"table {table} was created and has vanished again")
         return found
-
-
-def _column(part: ShapeColumn, samples: Samples, *, in_key: bool) -> Column | None:
-    """Return the column for a part; None for a JSON field with only nulls."""
-    if part.schema is not None:
-        return part.column(in_key)
-    found = type_of_values(samples(part.name, in_key))
-    if found is None:
-        return Column(part.name, ColumnType(ColumnKind.STRING)) if in_key else None
-    return Column(part.name, found, nullable=not in_key)

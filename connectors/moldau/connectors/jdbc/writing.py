@@ -81,6 +81,19 @@ class TableWriter:
         """Write rows given as columns, the key's first. Return False if nothing was written."""
         return False
 
+    def write_batch(
+        self,
+        connection: Connection,
+        target: TargetTable,
+        names: tuple[str, ...],
+        columns: Sequence[Column],
+    ) -> None:
+        """Write rows given as columns, the key's first and then those with these names. The caller
+        commits."""
+        if not self.write_columns(connection, target, target.key + names, columns):
+            rows = list(zip(*columns, strict=True))
+            self.write(connection, target, TableChanges(writes={names: rows}))
+
     def forget(self) -> None:
         """Forget what is known of tables, because they may have changed."""
         return

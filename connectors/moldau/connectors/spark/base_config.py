@@ -279,8 +279,11 @@ def check_columns(name: str, text: str) -> Iterable[Problem]:
             yield Problem(name, str(error))
 
 
-def check_database(config: SparkConfig, option_prefix: str) -> Iterable[Problem]:
-    """Report a `jdbc.url` that cannot be read, and options, which a database does not have."""
+def check_database(
+    config: SparkConfig, option_prefix: str, *, is_written: bool = False
+) -> Iterable[Problem]:
+    """Report a `jdbc.url` that cannot be read, and options, which a database does not have. Only
+    databases that the JDBC connectors know are written."""
     options = [name for name in config.originals if name.startswith(option_prefix)]
     if options:
         yield Problem(
@@ -294,6 +297,8 @@ def check_database(config: SparkConfig, option_prefix: str) -> Iterable[Problem]
         return  # without SQLAlchemy, the runner reports that it is missing
     if config.jdbc_url:
         try:
-            address.parse_address(config.jdbc_url)
-        except address.AddressError as error:
+            found = address.parse_address(config.jdbc_url)
+            if is_written:
+                import_module("moldau.connectors.jdbc.dialects").dialect_of(found.dialect)
+        except ValueError as error:
             yield Problem("jdbc.url", str(error).replace("connection.url", "jdbc.url"))

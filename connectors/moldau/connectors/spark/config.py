@@ -338,7 +338,7 @@ class SparkSinkConfig(SparkConfig):
             if not self.originals.get(name):
                 yield Problem(name, f"sink.format={self.sink_format} needs it")
         if self.sink_format == "jdbc":
-            yield from check_database(self, "sink.option.")
+            yield from check_database(self, "sink.option.", is_written=True)
         yield from self._check_mode()
         if self.target_file_rows and self.sink_format not in FILE_FORMATS:
             yield Problem("target.file.rows", f"it is for {', '.join(FILE_FORMATS)}: leave it out")

@@ -1,4 +1,4 @@
-"""SQLAlchemy's engines for `jdbc.url`, of the sink and of the source.
+"""Connections to `jdbc.url`: the JDBC connectors' database for the sink, an engine for the source.
 
 Invariant: the time zone of each connection is UTC. A database turns an instant into a timestamp
 without a zone in the connection's zone, which otherwise is the server's or the user's. What one
@@ -13,13 +13,28 @@ from typing import Any
 import sqlalchemy as sa
 
 from moldau.connectors.jdbc.address import Address, AddressError, parse_address
+from moldau.connectors.jdbc.database import Database
 from moldau.connectors.jdbc.dialects import dialect_of
+from moldau.connectors.pace import Pace
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.errors import ConfigError
 from moldau.spark.reach import Unavailable
 
 CONNECT_ERRORS = (sa.exc.OperationalError, ImportError)
 """What SQLAlchemy raises if there is no connection or no driver."""
+
+
+def open_database(config: SparkConfig) -> Database:
+    """Return the database of `jdbc.url`. It connects at the first use, with one attempt: after a
+    failure the query is started again."""
+    address = _address(config)
+    try:
+        dialect = dialect_of(address.dialect)
+    except ValueError as error:
+        raise ConfigError(str(error), key="jdbc.url") from None
+    database = Database(address, dialect, Pace(), attempts=1, backoff_ms=0)
+    database.session = dialect.session("UTC")
+    return database
 
 
 def create_engine(config: SparkConfig, **options: Any) -> sa.Engine:

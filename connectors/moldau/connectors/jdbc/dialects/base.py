@@ -148,8 +148,11 @@ class Dialect:
         where = self._equalities(key, 1 + len(others), " AND ")
         return f"UPDATE {self.table(table)} SET {sets} WHERE {where}"
 
+    def delete_all(self, table: TableId) -> str:
+        return f"DELETE FROM {self.table(table)}"
+
     def delete(self, table: TableId, key: Sequence[str]) -> str:
-        return f"DELETE FROM {self.table(table)} WHERE {self._equalities(key, 1, ' AND ')}"
+        return f"{self.delete_all(table)} WHERE {self._equalities(key, 1, ' AND ')}"
 
     def _equalities(self, columns: Sequence[str], first: int, joint: str) -> str:
         return joint.join(

@@ -38,8 +38,8 @@ class PostgreSql(Dialect):
         return (f"SET TIME ZONE {self.literal(zone)}",)
 
     def decimal(self, column: ColumnType) -> str:
-        """Return DECIMAL without limits: Connect's decimals have a scale and no precision."""
-        return "DECIMAL"
+        """Return DECIMAL without limits if there is no precision, as for Connect's decimals."""
+        return "DECIMAL" if column.precision is None else super().decimal(column)
 
     def array(self, column: ColumnType) -> str:
         assert column.element is not None
