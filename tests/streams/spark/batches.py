@@ -81,8 +81,11 @@ class Batches:
         folder: Path,
         chance: Random,
         sizes: Sequence[int] = (5, 20, 1000),
+        **settings: str,
     ) -> None:
+        """`settings` have their names with `_` for `.`."""
         given = {"bootstrap.servers": servers, "processing.guarantee": "exactly_once_v2"}
+        given |= {name.replace("_", "."): text for name, text in settings.items()}
         self._prepared = prepared(plan, str(folder / "checkpoint"), given)
         settings = self._prepared.settings
         self._plan = plan
@@ -90,12 +93,10 @@ class Batches:
         self._sizes = sizes
         self._context = Context(folder, chance)
         self._consumer = consumer_settings(settings.of("consumer"))
-        self._inputs = Inputs(
-            settings.of("admin"), self._prepared.layout, self._prepared.checkpoint
-        )
+        self.inputs = Inputs(settings, self._prepared.layout, self._prepared.checkpoint)
 
     def close(self) -> None:
-        self._inputs.close()
+        self.inputs.close()
         self._prepared.close()
         # An executor keeps the clients open that its attempts share.
         worker_consumer(self._consumer).close()
@@ -115,7 +116,7 @@ class Batches:
         it dies before."""
         self._context.dies = True
         with pytest.raises(Died):
-            self._query(self._plan.programs[0]).run_batch(self._inputs)
+            self._query(self._plan.programs[0]).run_batch(self.inputs)
 
     def _ran(self, program: Program) -> bool:
         """Run a batch of what is there, or of a part of it. Return whether there was something."""
@@ -123,15 +124,15 @@ class Batches:
         if self._chance.random() < 0.2:  # the executor is lost
             self._context.machine += 1
         try:
-            return self._query(program).run_batch(self._inputs)
+            return self._query(program).run_batch(self.inputs)
         except Died:
             return True
         finally:
             self._context.dies = False
 
     def _has_more(self) -> bool:
-        wait_until(self._inputs.are_settled, "transactions are open")
-        return any(self._query(each).has_more(self._inputs, {}) for each in self._plan.programs)
+        wait_until(self.inputs.are_settled, "transactions are open")
+        return any(self._query(each).has_more(self.inputs, {}) for each in self._plan.programs)
 
     def _query(self, program: Program) -> SubtopologyQuery:
         """A driver that has just started."""

@@ -3,12 +3,14 @@
     DIR/.lock, DIR/app.json, DIR/runs
     DIR/topics.json        the ids of the inputs
     DIR/left               the app has moved to the embedded engine
-    DIR/0/begin.json       the versions of the tasks of sub-topology 0 before its first batch
+    DIR/begin.json         the versions of all tasks before the first batch, by sub-topology
     DIR/0/commits/BATCH    their versions after a batch, with the offsets where they go on
     DIR/0/state/0_PARTITION/TOKEN.delta, TOKEN.snapshot
 
 Invariants: one driver holds the directory at a time; a commit file is written whole, after the
-files that it names. The directory must be one that every executor reaches under the same path.
+files that it names. No batch runs before `begin.json` is written, for all sub-topologies at once; a
+driver that dies before that has begun nothing. The directory must be one that every executor
+reaches under the same path.
 """
 
 from __future__ import annotations
@@ -23,7 +25,15 @@ from moldau.runtime.files import FileLock, Files
 from moldau.runtime.places import absolute_path
 from moldau.streams.plan.plan import Plan
 from moldau.streams.problems import StreamsError, TopologyError
-from moldau.streams.spark.versions import KEPT_BATCHES, Version, from_json, stale_files, to_json
+from moldau.streams.spark.versions import (
+    KEPT_BATCHES,
+    Version,
+    beginning_from_json,
+    beginning_to_json,
+    from_json,
+    stale_files,
+    to_json,
+)
 
 _DIGITS: Final = 12
 _LEFT: Final = "left"
@@ -81,24 +91,26 @@ class Checkpoint:
         earlier = [each for each in self._committed(program) if each < batch]
         if earlier:
             return self._versions(program, max(earlier))
-        begin = self._begin(program)
-        return from_json(self.files.read_text(begin)) if self.files.exists(begin) else {}
+        if not self.has_begun:
+            return {}
+        return beginning_from_json(self.files.read_text(self._begin)).get(program, {})
 
     @property
     def is_used(self) -> bool:
-        """Whether an app has begun here, or was moved here."""
+        """Whether an app has begun here, or was moved here, be it only in part."""
         programs = [name for name in self.files.list(self.path) if name.isdecimal()]
-        return any(self.files.list(posixpath.join(self.path, name)) for name in programs)
+        has_state = any(self.files.list(posixpath.join(self.path, name)) for name in programs)
+        return self.has_begun or has_state
 
-    def begin(self, program: int, versions: Mapping[int, Version]) -> None:
-        """Note where the tasks of a sub-topology begin: at offsets, or with the stores of another
-        engine."""
-        self.files.make_dirs(posixpath.join(self.path, str(program)))
-        self.files.write_text_atomic(self._begin(program), to_json(versions))
+    def begin(self, versions: Mapping[int, Mapping[int, Version]]) -> None:
+        """Note where the tasks of all sub-topologies begin: at offsets, or with the stores of
+        another engine. It is durable as a whole when this returns."""
+        self.files.write_text_atomic(self._begin, beginning_to_json(versions))
 
-    def has_begun(self, program: int) -> bool:
-        """Whether `begin` was called for a sub-topology, by this driver or an earlier one."""
-        return self.files.exists(self._begin(program))
+    @property
+    def has_begun(self) -> bool:
+        """Whether `begin` was called, by this driver or an earlier one."""
+        return self.files.exists(self._begin)
 
     def check_topics(self, ids: Mapping[str, str]) -> None:
         """Note the ids of the inputs. Raise StreamsError if a topic was deleted and made again."""
@@ -160,8 +172,9 @@ class Checkpoint:
     def _task(self, program: int, partition: int) -> str:
         return posixpath.join(self.state(program), f"{program}_{partition}")
 
-    def _begin(self, program: int) -> str:
-        return posixpath.join(self.path, str(program), "begin.json")
+    @property
+    def _begin(self) -> str:
+        return posixpath.join(self.path, "begin.json")
 
     def _has_state(self, program: int) -> bool:
         return self.files.exists(self.state(program))

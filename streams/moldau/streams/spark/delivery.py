@@ -47,12 +47,21 @@ class TaskBatch:
 
     @property
     def group(self) -> str:
-        """The group that has the offsets of all tasks."""
-        return f"{self.app}-spark"
+        return group_of(self.app)
 
     @property
     def transactional_id(self) -> str:
-        return f"{self.group}-{self.program}_{self.partition}"
+        return transactional_id_of(self.app, self.program, self.partition)
+
+
+def group_of(app: str) -> str:
+    """Return the group that has the offsets of all tasks."""
+    return f"{app}-spark"
+
+
+def transactional_id_of(app: str, program: int, partition: int) -> str:
+    """Return the transactional id of a task."""
+    return f"{group_of(app)}-{program}_{partition}"
 
 
 class Delivery(Protocol):

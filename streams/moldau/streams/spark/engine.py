@@ -55,7 +55,7 @@ class SparkApp:
         self._queries = [
             SubtopologyQuery(prepared, each, spark.sparkContext) for each in plan.programs
         ]
-        self._inputs = Inputs(prepared.settings.of("admin"), prepared.layout, prepared.checkpoint)
+        self._inputs = Inputs(prepared.settings, prepared.layout, prepared.checkpoint)
         self._stops: list[Mailbox[bool]] = []
         self._left = Mailbox[bool]()
         """One item for each thread that has ended."""

@@ -1,32 +1,47 @@
-"""The inputs of an app on the cluster: where their logs begin and end. For the driver's threads."""
+"""The inputs of an app on the cluster: where their logs begin and end, and what is done with them.
+
+For the driver's threads, of which each has one sub-topology.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final
 
 from moldau.client import EARLIEST, LATEST, Topic, TopicPartition
 from moldau.client.sync import Admin
 from moldau.errors import MoldauError
+from moldau.errors.codes import KafkaError
 from moldau.ids import ZERO_UUID, format_uuid
 from moldau.runtime.real import RealClock
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark.checkpoint import Checkpoint
+from moldau.streams.spark.delivery import group_of
+from moldau.streams.spark.versions import Version
+from moldau.streams.worker import settings as rows
+from moldau.streams.worker.settings import AppSettings
 
+LOG: Final = logging.getLogger("moldau.streams")
 _LOOK_S: Final = 30.0
 
 
 class Inputs:
     """The inputs of an app. `close` it."""
 
-    def __init__(self, settings: Mapping[str, str], layout: Layout, checkpoint: Checkpoint) -> None:
-        self._admin = Admin(settings)
+    def __init__(self, settings: AppSettings, layout: Layout, checkpoint: Checkpoint) -> None:
+        self._admin = Admin(settings.of("admin"))
         self._admin.start()
         self._layout = layout
         self._checkpoint = checkpoint
-        self._own = {*layout.outputs, *(each.name for each in layout.plan.repartitions)}
+        self._repartitions = {each.name for each in layout.plan.repartitions}
+        self._own = {*layout.outputs, *self._repartitions}
+        self._is_exactly_once = settings.is_exactly_once
+        self._purge_s = settings.own[rows.repartition_purge_interval_ms] / 1000
+        self._purge_at_s: dict[int, float] = {}
+        self._told: dict[TopicPartition, int] = {}
         self._clock = RealClock()
         self._look_at_s = float("-inf")
         self._ids: Mapping[str, str] = {}
@@ -41,7 +56,7 @@ class Inputs:
         if self._clock.monotonic() < self._look_at_s:
             return self._ids
         self._look_at_s = self._clock.monotonic() + _LOOK_S
-        topics = self._described(self._layout.inputs())
+        topics = described(self._admin, self._layout.inputs())
         for each in topics:
             known = self._layout.counts[each.name]
             if len(each.partitions) != known:
@@ -49,9 +64,7 @@ class Inputs:
                     f"app={self._layout.plan.app}: the topic {each.name} has {known} partitions no "
                     f"more, but {len(each.partitions)}: start the app again"
                 )
-        self._ids = {
-            each.name: format_uuid(each.topic_id) for each in topics if each.topic_id != ZERO_UUID
-        }
+        self._ids = ids_of(topics)
         self._checkpoint.check_topics(self._ids)
         return self._ids
 
@@ -64,12 +77,9 @@ class Inputs:
         """Return where the committed records end."""
         return self._found(dict.fromkeys(self.of(program), LATEST), is_committed=True)
 
-    def starts(
-        self, wanted: Iterable[TopicPartition], *, is_latest: bool
-    ) -> dict[TopicPartition, int]:
-        """Return where the logs begin, or end."""
-        edge = LATEST if is_latest else EARLIEST
-        return self._found(dict.fromkeys(wanted, edge), is_committed=is_latest)
+    def starts(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where the logs begin."""
+        return self._found(dict.fromkeys(wanted, EARLIEST), is_committed=False)
 
     def source_ends(self) -> dict[TopicPartition, int]:
         """Return where those inputs end that the app does not write itself."""
@@ -80,14 +90,50 @@ class Inputs:
         """Whether no transaction is open in the topics that the app writes."""
         wanted = {
             TopicPartition(topic.name, each.index): LATEST
-            for topic in self._described(sorted(self._own))
+            for topic in described(self._admin, sorted(self._own))
             for each in topic.partitions
         }
         return self._found(wanted, is_committed=True) == self._found(wanted, is_committed=False)
 
-    def _described(self, names: Sequence[str]) -> list[Topic]:
-        found = self._admin.describe_topics(names).values()
-        return [each for each in found if not isinstance(each, MoldauError)]
+    def commit(self, versions: Mapping[int, Version]) -> None:
+        """Tell the app's group how far it is, if no transactions do so. An error is logged: only
+        the checkpoint says where tasks go on."""
+        if self._is_exactly_once:
+            return
+        offsets = _offsets(versions)
+        newer = {at: each for at, each in offsets.items() if self._told.get(at) != each}
+        if not newer:
+            return
+        group = group_of(self._layout.plan.app)
+        try:
+            self._admin.alter_group_offsets(group, newer)
+        except MoldauError as error:
+            LOG.warning("streams: group=%s: its offsets are not committed: %s", group, error)
+        else:
+            self._told.update(newer)
+
+    def purge(self, program: Program, versions: Mapping[int, Version]) -> None:
+        """Now and then delete what no batch reads again from the app's repartition topics: a batch
+        begins with the versions of the one that has counted before. An error is logged."""
+        offsets = _offsets(versions)
+        before = {at: each for at, each in offsets.items() if at.topic in self._repartitions}
+        now_s = self._clock.monotonic()
+        if not before or now_s < self._purge_at_s.get(program.index, now_s):
+            return
+        self._purge_at_s[program.index] = now_s + self._purge_s
+        try:
+            found = self._admin.delete_records(before).values()
+            failed: MoldauError | None = next(
+                (each for each in found if isinstance(each, KafkaError)), None
+            )
+        except MoldauError as error:
+            failed = error
+        if failed is not None:
+            LOG.warning(
+                "streams: app=%s: old records of repartition topics are not deleted: %s",
+                self._layout.plan.app,
+                failed,
+            )
 
     def _all(self) -> list[TopicPartition]:
         return [where for program in self._layout.plan.programs for where in self.of(program)]
@@ -99,3 +145,22 @@ class Inputs:
             return {}
         found = self._admin.list_offsets(wanted, is_committed=is_committed)
         return {where: each.offset for where, each in found.items()}
+
+
+def _offsets(versions: Mapping[int, Version]) -> dict[TopicPartition, int]:
+    return {
+        TopicPartition(topic, partition): offset
+        for partition, version in versions.items()
+        for topic, offset in version.offsets.items()
+    }
+
+
+def described(admin: Admin, names: Sequence[str]) -> list[Topic]:
+    """Return those of the topics that exist."""
+    found = admin.describe_topics(names).values()
+    return [each for each in found if not isinstance(each, MoldauError)]
+
+
+def ids_of(topics: Iterable[Topic]) -> dict[str, str]:
+    """Return the ids of topics by name, as far as brokers know them."""
+    return {each.name: format_uuid(each.topic_id) for each in topics if each.topic_id != ZERO_UUID}

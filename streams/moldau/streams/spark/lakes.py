@@ -15,7 +15,8 @@ from moldau.streams.plan.plan import LakeTable, Program
 from moldau.streams.problems import LakeUnreadable
 
 LOG: Final = logging.getLogger("moldau.streams")
-_HELD: Final[dict[tuple[str, str], tuple[str, LakeRows]]] = {}
+HeldTables = dict[str, tuple[str, LakeRows]]
+"""The tables of a program in an executor's process, with their versions, by name."""
 
 
 class LakeVersions:
@@ -50,15 +51,15 @@ class LakeVersions:
 
 
 def lakes_here(
-    stage: str, tables: Sequence[LakeTable], versions: Mapping[str, str]
+    held: HeldTables, tables: Sequence[LakeTable], versions: Mapping[str, str]
 ) -> dict[str, LakeRows]:
     """Return the tables of a program in an executor's process, each read once for a version."""
     found = {}
     for table in tables:
-        version, rows = _HELD.get((stage, table.name), ("", LakeRows(table)))
+        version, rows = held.get(table.name) or ("", LakeRows(table))
         if version != versions[table.name]:
             version = versions[table.name]
             rows.take(rows.read(version))
-            _HELD[stage, table.name] = version, rows
+            held[table.name] = version, rows
         found[table.name] = rows
     return found

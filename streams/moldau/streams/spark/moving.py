@@ -15,10 +15,19 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import Any, Final
 
-from moldau.client import EARLIEST, GroupMetadata, KafkaError, OffsetAndMetadata, TopicPartition
+from moldau.client import (
+    EARLIEST,
+    LATEST,
+    GroupMetadata,
+    KafkaError,
+    OffsetAndMetadata,
+    TopicPartition,
+)
 from moldau.client.sync import Admin, Consumer, Producer
+from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
+from moldau.runtime.threads import here
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StateError, StreamsError
@@ -32,6 +41,7 @@ from moldau.streams.spark.carrying import (
 )
 from moldau.streams.spark.changes import StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
+from moldau.streams.spark.delivery import group_of
 from moldau.streams.spark.limits import check
 from moldau.streams.spark.topics import prepare
 from moldau.streams.spark.versions import Version, recorded_version, token_of
@@ -40,6 +50,8 @@ from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.settings import AppSettings
 
 _POLL_S: Final = 0.05
+_CLEANUP_S: Final = 15.0
+"""How long after their timeout brokers abort transactions at the latest."""
 _QUICK: Final = {"isolation.level": "read_committed", "fetch.max.wait.ms": "50"}
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -78,8 +90,9 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
                 "on Spark"
             )
         layout = prepare(plan, settings)
-        reader = left.enter_context(_Reader(settings))
+        reader = left.enter_context(_Reader(plan.app, settings, admin))
         rows, tasks = 0, 0
+        begun = {}
         for program in plan.programs:
             versions = {}
             for partition in range(layout.tasks(program)):
@@ -90,7 +103,8 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
                 version, count = _snapshot(program, partition, committed, reader, kept)
                 versions[partition] = version.at(offsets)
                 rows, tasks = rows + count, tasks + 1
-            kept.begin(program.index, versions)
+            begun[program.index] = versions
+        kept.begin(begun)
     return Moved(plan.app, tasks, rows)
 
 
@@ -102,9 +116,9 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
         kept = left.enter_context(closing(_held(plan, checkpoint)))
         admin = left.enter_context(Admin(settings.of("admin")))
         _stopped(admin, plan.app)
-        recorded = admin.group_offsets(f"{plan.app}-spark", require_stable=True)
+        recorded = admin.group_offsets(group_of(plan.app), require_stable=True)
         layout = prepare(plan, settings, has_changelogs=True)
-        reader = left.enter_context(_Reader(settings))
+        reader = left.enter_context(_Reader(plan.app, settings, admin))
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         records: list[tuple[str, int, ChangelogRecords]] = []
         rows, tasks = 0, 0
@@ -241,7 +255,10 @@ def _write(
 class _Reader:
     """Reads changelogs from their beginnings."""
 
-    def __init__(self, settings: AppSettings) -> None:
+    def __init__(self, app: str, settings: AppSettings, admin: Admin) -> None:
+        self._app = app
+        self._admin = admin
+        self._open_s = settings.transaction_timeout_ms / 1000 + _CLEANUP_S
         self._consumer: Consumer[Any, Any] = Consumer({**settings.of("consumer"), **_QUICK})
 
     def __enter__(self) -> _Reader:
@@ -252,15 +269,35 @@ class _Reader:
         self._consumer.close()
 
     def changes(self, topic: str, partition: int, end: int | None = None) -> ChangelogRecords:
-        """Return the records of a partition before `end`, or all."""
+        """Return the records of a partition before `end`, or all. Raise StreamsError if a
+        transaction there stays open."""
         found, where = ChangelogRecords(), TopicPartition(topic, partition)
         consumer = self._consumer
         consumer.assign([where])
         consumer.seek_to_beginning([where])
-        stop = consumer.end_offsets([where])[where] if end is None else end
+        stop = self._end(where, end)
         while (consumer.position(where) or 0) < stop:
             for part in consumer.poll(_POLL_S):
                 for record in part.records:
                     if record.key is not None and record.offset < stop:
                         found.add(record.key, record.value, record.timestamp)
         return found
+
+    def _end(self, where: TopicPartition, wanted: int | None) -> int:
+        """Return where the records end, at `wanted` at the latest, when all before are decided.
+
+        A producer knows that its transaction is committed when a broker may still be writing that
+        to the partitions. One that was killed leaves a transaction open until its timeout."""
+        threads = here()
+        deadline = threads.monotonic() + self._open_s
+        end = self._admin.list_offsets({where: LATEST})[where].offset
+        stop = end if wanted is None else min(end, wanted)
+        while self._admin.list_offsets({where: LATEST}, is_committed=True)[where].offset < stop:
+            if threads.monotonic() > deadline:
+                raise StreamsError(
+                    f"app={self._app}: {where} has a transaction that stays open, so the last "
+                    f"commit is not known after {self._open_s:.0f} s: stop what writes there, and "
+                    "move the app when the transaction has timed out"
+                )
+            Mailbox[bool]().take(_POLL_S)
+        return stop

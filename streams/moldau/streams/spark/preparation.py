@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
+from typing import Final
 
-from moldau.runtime.real import RealClock
+from moldau.runtime.real import RealClock, RealRuntime
 from moldau.runtime.real_files import RealFiles
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan
 from moldau.streams.running import checked, task_settings
+from moldau.streams.spark.beginning import begin
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.deployment import BATCH_RECORDS, batch_records
 from moldau.streams.spark.lakes import LakeVersions
@@ -18,6 +20,8 @@ from moldau.streams.spark.limits import check
 from moldau.streams.spark.shipping import pickled
 from moldau.streams.spark.topics import prepare
 from moldau.streams.worker.settings import AppSettings
+
+_DRIVER_BYTES: Final = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,8 @@ class Preparation:
     layout: Layout
     checkpoint: Checkpoint
     batch_records: int
+    driver: str
+    """Which driver of the app this is, among all that its executors have met."""
 
     def close(self) -> None:
         """Release the checkpoint."""
@@ -39,7 +45,8 @@ class Preparation:
 
 
 def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Preparation:
-    """Check the app, pickle it, hold its checkpoint, and make its repartition topics.
+    """Check the app, pickle it, hold its checkpoint, make its repartition topics, and note where
+    a new checkpoint begins.
 
     Raise TopologyError or StreamsError for what is wrong."""
     check(plan)
@@ -52,6 +59,8 @@ def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Prepar
     with ExitStack() as on_failure:
         on_failure.callback(kept.close)
         layout = prepare(plan, settings)
+        begin(kept, layout, settings)
         on_failure.pop_all()
     cache_bytes = task_settings(plan, settings).cache_bytes
-    return Preparation(lakes, programs, settings, cache_bytes, layout, kept, most)
+    driver = RealRuntime().random.randbytes(_DRIVER_BYTES).hex()
+    return Preparation(lakes, programs, settings, cache_bytes, layout, kept, most, driver)

@@ -57,6 +57,8 @@ class SubtopologyQuery:
         versions.update((each.partition, each.version) for each in found)
         self._kept.commit(self._program.index, batch, versions)
         self._batch = batch
+        inputs.commit(versions)
+        inputs.purge(self._program, versions)
         self.records += sum(each.records for each in found)
         self.restored += sum(each.is_restored for each in found)
         return True
@@ -80,25 +82,20 @@ class SubtopologyQuery:
         """Return the versions of the tasks, with offsets for all inputs."""
         if self._versions is not None:
             return self._versions
-        index = self._program.index
-        versions = self._kept.versions_before(index, self._batch + 1)
-        has_begun = self._kept.has_begun(index)
-        reset = self._prepared.settings.of("consumer").get("auto.offset.reset", "earliest")
-        unknown, first = missing_starts(versions, inputs.of(self._program))
-        # A partition that has come later is read from its beginning.
-        is_latest = reset == "latest" and not has_begun
-        starts = inputs.starts(first, is_latest=False)
-        starts |= inputs.starts(unknown, is_latest=is_latest)
-        self._versions = with_starts(versions, starts)
-        if not has_begun:
-            self._kept.begin(index, self._versions)
+        versions = self._kept.versions_before(self._program.index, self._batch + 1)
+        # A partition that has come after the checkpoint has begun is read from its beginning.
+        missing = missing_starts(versions, inputs.of(self._program))
+        self._versions = with_starts(versions, inputs.starts(missing))
+        inputs.commit(self._versions)
         return self._versions
 
     def _stage(self, batch: int) -> Stage:
         prepared, kept, program = self._prepared, self._kept, self._program
         settings = prepared.settings
         return Stage(
-            name=f"{self.name}-{kept.run}",
+            app=program.app,
+            index=program.index,
+            driver=prepared.driver,
             program=prepared.programs[program.index],
             consumer=consumer_settings(settings.of("consumer")),
             producer=settings.of("producer"),

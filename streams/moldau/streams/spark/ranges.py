@@ -73,15 +73,11 @@ def with_starts(
 
 def missing_starts(
     versions: Mapping[int, Version], inputs: Sequence[TopicPartition]
-) -> tuple[list[TopicPartition], list[TopicPartition]]:
-    """Return the inputs of which a version has no offset, and those that it reads from their
-    beginnings."""
-    unknown, first = [], []
-    for where in inputs:
-        version = versions.get(where.partition, Version())
-        offset = version.offsets.get(where.topic)
-        if offset is None:
-            unknown.append(where)
-        elif offset < 0:
-            first.append(where)
-    return unknown, first
+) -> list[TopicPartition]:
+    """Return the inputs that are read from their beginnings: those of which a version has no
+    offset, or a negative one."""
+    return [
+        where
+        for where in inputs
+        if versions.get(where.partition, Version()).offsets.get(where.topic, -1) < 0
+    ]

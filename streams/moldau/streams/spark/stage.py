@@ -23,17 +23,29 @@ from moldau.streams.problems import StreamsError
 from moldau.streams.rocks import RocksMemory
 from moldau.streams.spark.delivery import Delivery, TaskBatch, at_least_once, exactly_once
 from moldau.streams.spark.failures import missing_package
-from moldau.streams.spark.lakes import lakes_here
+from moldau.streams.spark.lakes import HeldTables, lakes_here
 from moldau.streams.spark.ranges import TaskRanges
 from moldau.streams.spark.reading import RangeReader
-from moldau.streams.spark.stores import AttemptStores
+from moldau.streams.spark.stores import AttemptStores, drop_others
 from moldau.streams.spark.versions import Version, token_of
 
 _SLICE: Final = 10_000
 _BUFFERED: Final = 20_000
 """An input with so many records at hand is not read meanwhile."""
-_PROGRAMS: Final[dict[str, Program]] = {}
 _MEMORY: Final[list[RocksMemory]] = []
+
+
+@dataclass(frozen=True, slots=True)
+class LoadedProgram:
+    """A program as a driver has sent it, in an executor's process, with its lake tables there."""
+
+    driver: str
+    program: Program
+    lakes: HeldTables = field(default_factory=dict)
+
+
+_LOADED: Final[dict[tuple[str, int], LoadedProgram]] = {}
+"""By app and sub-topology. A process may outlive a driver, and meet the app's next one."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +63,13 @@ class TaskResult:
 class Stage:
     """What a batch of a sub-topology needs in an executor.
 
-    `name` names the program and the start of the driver; `checkpoint` is the id of the checkpoint
-    for exactly-once, else None; `kept` is the directory of the state, which all executors reach."""
+    `driver` is the id of the driver, of which `program` is; `checkpoint` is the id of the
+    checkpoint for exactly-once, else None; `kept` is the directory of the state, which all
+    executors reach."""
 
-    name: str
+    app: str
+    index: int
+    driver: str
     program: bytes
     consumer: Mapping[str, str]
     producer: Mapping[str, str]
@@ -80,7 +95,7 @@ class Stage:
     def _run(self, given: TaskRanges) -> TaskResult:
         """Run a task on its ranges; if an earlier attempt has committed the batch, only return
         that."""
-        program = _program(self.name, self.program)
+        program = self._loaded().program
         before = given.before
         with self._delivery(program, given.partition) as delivery:
             found = delivery.committed(program.inputs, before)
@@ -107,8 +122,25 @@ class Stage:
             stores.backings,
             settings=TaskSettings(cache_bytes=self.cache_bytes),
             metadata=[times] if times else (),
-            global_tables=lakes_here(self.name, program.lake_tables, self.lakes),
+            global_tables=lakes_here(self._loaded().lakes, program.lake_tables, self.lakes),
         )
+
+    def _loaded(self) -> LoadedProgram:
+        """Return the program; unpickle it the first time, and forget those of earlier drivers of
+        the app, with their stores on this machine."""
+        found = _LOADED.get((self.app, self.index))
+        if found is not None and found.driver == self.driver:
+            return found
+        try:
+            program = pickle.loads(self.program)  # noqa: S301 - our own driver's
+        except ModuleNotFoundError as error:
+            raise StreamsError(missing_package(error.name or str(error))) from None
+        for key, each in list(_LOADED.items()):
+            if key[0] == self.app and each.driver != self.driver:
+                del _LOADED[key]
+        drop_others(RealFiles(), _local_stores(self.app), self.driver)
+        found = _LOADED[self.app, self.index] = LoadedProgram(self.driver, program)
+        return found
 
     def _delivery(self, program: Program, partition: int) -> AbstractContextManager[Delivery]:
         if self.checkpoint is None:
@@ -118,12 +150,12 @@ class Stage:
 
     @contextmanager
     def _stores(self, program: Program, partition: int) -> Iterator[AttemptStores]:
-        from pyspark import SparkFiles, TaskContext
+        from pyspark import TaskContext
 
         context = TaskContext.get()
         token = token_of(self.batch, self.run, context.taskAttemptId() if context else 0)
         name = f"{program.index}_{partition}"
-        local = posixpath.join(SparkFiles.getRootDirectory(), "moldau-state", self.name, name)
+        local = posixpath.join(_local_stores(self.app), self.driver, name)
         stores = AttemptStores(RealFiles(), posixpath.join(self.kept, name), local, token)
         try:
             yield stores
@@ -175,14 +207,11 @@ def _send(delivery: Delivery, task: Task) -> None:
         delivery.send(outputs)
 
 
-def _program(name: str, pickled: bytes) -> Program:
-    found = _PROGRAMS.get(name)
-    if found is None:
-        try:
-            found = _PROGRAMS[name] = pickle.loads(pickled)  # noqa: S301 - our own driver's
-        except ModuleNotFoundError as error:
-            raise StreamsError(missing_package(error.name or str(error))) from None
-    return found
+def _local_stores(app: str) -> str:
+    """Return the directory of the app's stores on this machine, which has one for each driver."""
+    from pyspark import SparkFiles
+
+    return posixpath.join(SparkFiles.getRootDirectory(), "moldau-state", f"app-{app}")
 
 
 def _memory() -> RocksMemory:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import posixpath
 from collections.abc import Mapping
+from contextlib import suppress
 from typing import Self
 
 from moldau.runtime.files import Files
@@ -20,6 +21,32 @@ from moldau.streams.state.backing import Backing
 from moldau.streams.worker.tasks import store_kinds
 
 _OPEN = "open-"
+_GONE = "gone-"
+
+
+def drop_others(files: Files, local: str, driver: str) -> None:
+    """Remove the databases of all drivers but this one from an app's directory on this machine,
+    except those of a driver with an attempt that runs.
+
+    Several processes of an executor may do so at once. A directory is renamed first, so that no
+    attempt takes a database of which files are gone."""
+    for name in files.list(local) if files.exists(local) else ():
+        path = posixpath.join(local, name)
+        with suppress(OSError):  # another process removes it, or uses it again
+            if not name.startswith(_GONE):
+                if name == driver or _is_open(files, path):
+                    continue
+                path = posixpath.join(local, f"{_GONE}{driver}-{name}")
+                files.rename(posixpath.join(local, name), path)
+            files.remove_tree(path)
+
+
+def _is_open(files: Files, driver: str) -> bool:
+    return any(
+        attempt.startswith(_OPEN)
+        for task in files.list(driver)
+        for attempt in files.list(posixpath.join(driver, task))
+    )
 
 
 class AttemptStores:

@@ -13,7 +13,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
-from typing import Final
+from typing import Any, Final
 
 from moldau.streams.problems import StateError
 
@@ -104,14 +104,32 @@ def recorded_version(
 
 def to_json(versions: Mapping[int, Version]) -> str:
     """Return the text of a commit file."""
-    return json.dumps({str(task): asdict(each) for task, each in sorted(versions.items())})
+    return json.dumps(_plain(versions))
 
 
 def from_json(text: str) -> dict[int, Version]:
     """Return the versions in a commit file."""
+    return _versions(json.loads(text))
+
+
+def beginning_to_json(programs: Mapping[int, Mapping[int, Version]]) -> str:
+    """Return the text of the file with the versions that all sub-topologies begin with."""
+    return json.dumps({str(index): _plain(each) for index, each in sorted(programs.items())})
+
+
+def beginning_from_json(text: str) -> dict[int, dict[int, Version]]:
+    """Return the versions that the sub-topologies begin with."""
+    return {int(index): _versions(each) for index, each in json.loads(text).items()}
+
+
+def _plain(versions: Mapping[int, Version]) -> dict[str, Any]:
+    return {str(task): asdict(each) for task, each in sorted(versions.items())}
+
+
+def _versions(plain: Mapping[str, Any]) -> dict[int, Version]:
     return {
         int(task): Version(**{**each, "files": tuple(each["files"])})
-        for task, each in json.loads(text).items()
+        for task, each in plain.items()
     }
 
 
