@@ -48,6 +48,9 @@ class UnfitTopic(TopologyError):
             "number of partitions of an input has changed; stop all workers, then delete the topic "
             "and the local state, or give the input its old number"
         )
+        self.topic = topic
+        self.partitions = partitions
+        self.needed = needed
 
 
 class TopologyChanged(TopologyError):

@@ -6,6 +6,7 @@ The stages run on a real broker, without Java: see `tests.streams.spark.batches`
 from __future__ import annotations
 
 import logging
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
@@ -15,15 +16,17 @@ import pytest
 
 from moldau.client import EARLIEST, LATEST, TopicPartition, TransactionError
 from moldau.client.sync import Admin, Producer
+from moldau.config import BadSettings
 from moldau.runtime.real_files import RealFiles
 from moldau.streams import Streams
-from moldau.streams.problems import StreamsError
+from moldau.streams.problems import StreamsError, TopologyError
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.delivery import transactional_id_of
 from moldau.streams.spark.moving import to_spark
 from moldau.streams.spark.stores import drop_others
 from moldau.streams.spark.versions import Version
 from moldau.testing import SyncEmbeddedBroker
+from tests.connect.processes import wait_until
 from tests.spark import streams_apps as apps
 from tests.streams.spark.batches import Batches
 
@@ -221,3 +224,54 @@ def test_without_transactions_the_driver_commits_the_offsets_of_the_group(
         repartition_topic(app),
     }
     assert [each.lag for each in found.partitions] == [0] * 2 * apps.PARTITIONS
+
+
+def test_a_copy_of_a_checkpoint_that_lacks_the_last_batch_is_told_in_one_line(
+    servers: str, moldau_topic: str, driver: Callable[..., Batches], tmp_path: Path
+) -> None:
+    app = Streams(moldau_topic)
+    lines = app.stream(f"{moldau_topic}-lines", str, key=str)
+    lines.group_by_key().count(name="counts").changes().to(f"{moldau_topic}-out")
+    apps.make_topics(servers, app)
+    apps.write(servers, moldau_topic, 0, 10, has_cities=False)
+    first = driver("one", app)
+    first.settle()
+    shutil.copytree(tmp_path / "one" / "checkpoint", tmp_path / "copy" / "checkpoint")
+    apps.write(servers, moldau_topic, 10, 10, has_cities=False)
+    first.die()
+
+    with pytest.raises(StreamsError, match="this checkpoint is an old copy or incomplete") as told:
+        driver("copy", app).settle()
+    assert "\n" not in str(told.value)
+
+    driver("one", app).settle()  # the newest one goes on
+    assert sum(map(len, counts(servers, app).values())) == 20
+
+
+def test_a_setting_that_batches_cannot_follow_is_refused_by_name(
+    app: Streams, driver: Callable[..., Batches]
+) -> None:
+    with pytest.raises(BadSettings, match=r"max\.task\.idle\.ms: 500 is not for the engine spark"):
+        driver("one", max_task_idle_ms="500")
+
+
+def test_more_partitions_of_a_source_are_told_with_what_helps(
+    servers: str, app: Streams, driver: Callable[..., Batches]
+) -> None:
+    topic = repartition_topic(app)
+    driver("one").settle()
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.create_partitions(f"{app.name}-lines", 3)
+
+    with pytest.raises(TopologyError, match=f"delete {topic}, and start it with a new") as told:
+        driver("one")
+    assert "\n" not in str(told.value)
+
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.delete_topic(topic)
+        wait_until(
+            lambda: topic not in {each.name for each in admin.list_topics()}, "the topic is there"
+        )
+    apps.write(servers, app.name, 0, 10, has_cities=False)
+    driver("two").settle()
+    assert sum(map(len, counts(servers, app).values())) == 20

@@ -31,6 +31,7 @@ from moldau.streams.spark.versions import (
     beginning_from_json,
     beginning_to_json,
     from_json,
+    lacking,
     stale_files,
     to_json,
 )
@@ -131,8 +132,12 @@ class Checkpoint:
         return batch, self.versions_before(program, batch + 1).get(partition)
 
     def read_state(self, program: int, partition: int, name: str) -> bytes:
-        """Return a file of a task."""
-        return self.files.read_whole(posixpath.join(self._task(program, partition), name))
+        """Return a file of a task. Raise StateError if it is not there."""
+        folder = self._task(program, partition)
+        try:
+            return self.files.read_whole(posixpath.join(folder, name))
+        except FileNotFoundError:
+            raise lacking(folder, name) from None
 
     def write_state(self, program: int, partition: int, name: str, data: bytes) -> None:
         """Write a file of a task. It is durable when this returns."""

@@ -62,7 +62,7 @@ class Inputs:
             if len(each.partitions) != known:
                 raise StreamsError(
                     f"app={self._layout.plan.app}: the topic {each.name} has {known} partitions no "
-                    f"more, but {len(each.partitions)}: start the app again"
+                    f"more, but {len(each.partitions)}: start the app again{self._condition()}"
                 )
         self._ids = ids_of(topics)
         self._checkpoint.check_topics(self._ids)
@@ -111,6 +111,16 @@ class Inputs:
             LOG.warning("streams: group=%s: its offsets are not committed: %s", group, error)
         else:
             self._told.update(newer)
+
+    def _condition(self) -> str:
+        """Return what starting the app again with more partitions needs beside."""
+        derived = [each.name for each in self._layout.plan.repartitions if each.partitions is None]
+        if not derived:
+            return ""
+        return (
+            f"; if it then needs more partitions of {', '.join(sorted(derived))}, delete these "
+            "topics first and give a new --checkpoint, which begins without state"
+        )
 
     def purge(self, program: Program, versions: Mapping[int, Version]) -> None:
         """Now and then delete what no batch reads again from the app's repartition topics: a batch

@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Final
 
+from moldau.config import BadSettings, Problem
 from moldau.runtime.real import RealClock, RealRuntime
 from moldau.runtime.real_files import RealFiles
 from moldau.streams.plan.layout import Layout
@@ -19,7 +20,7 @@ from moldau.streams.spark.lakes import LakeVersions
 from moldau.streams.spark.limits import check
 from moldau.streams.spark.shipping import pickled
 from moldau.streams.spark.topics import prepare
-from moldau.streams.worker.settings import AppSettings
+from moldau.streams.worker.settings import AppSettings, max_task_idle_ms
 
 _DRIVER_BYTES: Final = 8
 
@@ -52,6 +53,7 @@ def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Prepar
     check(plan)
     own = {name: each for name, each in given.items() if name == BATCH_RECORDS}
     settings = checked({name: each for name, each in given.items() if name not in own})
+    _refuse_idle(settings)
     most = batch_records(own)
     lakes = LakeVersions(plan.lake_tables)
     programs = {each.index: pickled(each) for each in plan.programs}
@@ -64,3 +66,18 @@ def prepared(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Prepar
     cache_bytes = task_settings(plan, settings).cache_bytes
     driver = RealRuntime().random.randbytes(_DRIVER_BYTES).hex()
     return Preparation(lakes, programs, settings, cache_bytes, layout, kept, most, driver)
+
+
+def _refuse_idle(settings: AppSettings) -> None:
+    given = settings.own[max_task_idle_ms]
+    if given != max_task_idle_ms.default:
+        raise BadSettings(
+            [
+                Problem(
+                    max_task_idle_ms.name,
+                    "is not for the engine spark: a task takes what its inputs have when a batch "
+                    "begins, in the order of times, and waits for no others: leave it out",
+                    str(given),
+                )
+            ]
+        )

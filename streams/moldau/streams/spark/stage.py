@@ -99,9 +99,10 @@ class Stage:
         before = given.before
         with self._delivery(program, given.partition) as delivery:
             found = delivery.committed(program.inputs, before)
-            if found is not None:
-                return TaskResult(given.partition, found)
             with self._stores(program, given.partition) as stores:
+                if found is not None:
+                    stores.check(found)
+                    return TaskResult(given.partition, found)
                 with delivery.transaction():
                     if program.stores:
                         stores.open(program, before, _memory())

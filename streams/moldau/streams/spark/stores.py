@@ -16,7 +16,7 @@ from moldau.runtime.files import Files
 from moldau.streams.plan.plan import Program
 from moldau.streams.rocks import RocksMemory, TaskDatabase
 from moldau.streams.spark.changes import RecordingBacking, StoreChange, apply, decoded, encoded
-from moldau.streams.spark.versions import Version
+from moldau.streams.spark.versions import Version, lacking
 from moldau.streams.state.backing import Backing
 from moldau.streams.worker.tasks import store_kinds
 
@@ -102,6 +102,13 @@ class AttemptStores:
             self._write_file(found.files[-1], data)
         return found
 
+    def check(self, version: Version) -> None:
+        """Raise StateError if the version's newest file is not there: another attempt has written
+        and recorded it, and a checkpoint that was copied before lacks it."""
+        for name in version.files[-1:]:
+            if not self._files.exists(posixpath.join(self._kept, name)):
+                raise lacking(self._kept, name)
+
     def keep(self) -> None:
         """Leave the database for the next batch on this machine: the version is committed."""
         if self._database is not None:
@@ -130,7 +137,10 @@ class AttemptStores:
                 self._files.remove_tree(posixpath.join(self._local, name))
         assert self._database is not None
         for name in version.files:
-            data = self._files.read_whole(posixpath.join(self._kept, name))
+            try:
+                data = self._files.read_whole(posixpath.join(self._kept, name))
+            except FileNotFoundError:
+                raise lacking(self._kept, name) from None
             apply(decoded(data, name), self._plain)
             self._database.commit({})
         self.is_restored = bool(version.files)

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from moldau.client import KafkaError, NewTopic
 from moldau.client.sync import Admin, Producer
 from moldau.streams.plan.layout import Layout, laid_out
 from moldau.streams.plan.plan import Plan
-from moldau.streams.problems import MissingTopics
+from moldau.streams.problems import MissingTopics, TopologyError, UnfitTopic
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.settings import AppSettings
 
@@ -19,7 +20,7 @@ def prepare(plan: Plan, settings: AppSettings, *, has_changelogs: bool = False) 
     """Return the layout, with all topics there. Raise TopologyError if the app cannot run."""
     with Admin(settings.of("admin")) as admin:
         there = _counts(admin)
-        layout = laid_out(plan, there)
+        layout = laid_out(plan, there) if has_changelogs else _laid_out(plan, there)
         _require(plan.app, settings, [name for name in layout.outputs if name not in there])
         own = {topic.name for topic in plan.repartitions}
         if has_changelogs:
@@ -31,6 +32,18 @@ def prepare(plan: Plan, settings: AppSettings, *, has_changelogs: bool = False) 
                     NewTopic(each.name, each.partitions, copies, configs=dict(each.configs))
                 )
     return layout
+
+
+def _laid_out(plan: Plan, there: Mapping[str, int]) -> Layout:
+    try:
+        return laid_out(plan, there)
+    except UnfitTopic as error:
+        raise TopologyError(
+            f"app={plan.app}: the topic {error.topic} has {error.partitions} partitions and the "
+            f"app now needs {error.needed}: an input has another number of partitions than before; "
+            f"stop the app, delete {error.topic}, and start it with a new --checkpoint, which "
+            "begins without state and reads the inputs as auto.offset.reset says"
+        ) from None
 
 
 def _counts(admin: Admin) -> dict[str, int]:

@@ -63,6 +63,15 @@ def token_of(batch: int, run: int, attempt: int) -> str:
     return f"{batch:0{_BATCH_DIGITS}d}-{run}-{attempt}"
 
 
+def lacking(folder: str, name: str) -> StateError:
+    """Return the error for a file of a version that is not there."""
+    return StateError(
+        f"{folder}: the file {name}, which a committed batch has written, is not there, so this "
+        "checkpoint is an old copy or incomplete: give the newest one, or a new --checkpoint, "
+        "which begins without state"
+    )
+
+
 def recorded_text(checkpoint: str, before: Version, after: Version) -> str:
     """Return the text that records a version with the outputs of its batch."""
     is_snapshot = after.files == (f"{after.token}.{SNAPSHOT}",)
