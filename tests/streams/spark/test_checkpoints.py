@@ -229,7 +229,7 @@ def test_without_transactions_the_driver_commits_the_offsets_of_the_group(
 def test_a_copy_of_a_checkpoint_that_lacks_the_last_batch_is_told_in_one_line(
     servers: str, moldau_topic: str, driver: Callable[..., Batches], tmp_path: Path
 ) -> None:
-    app = Streams(moldau_topic)
+    app = Streams(moldau_topic, emit="every")
     lines = app.stream(f"{moldau_topic}-lines", str, key=str)
     lines.group_by_key().count(name="counts").changes().to(f"{moldau_topic}-out")
     apps.make_topics(servers, app)

@@ -6,6 +6,7 @@ import pickle
 import subprocess
 import sys
 from importlib import import_module
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -83,3 +84,69 @@ def test_programs_with_dataclasses_are_sent() -> None:
 
     for program in plan.programs:
         assert pickle.loads(pickled(program)).index == program.index  # noqa: S301 - our own
+
+
+MODELS = """
+from __future__ import annotations
+from dataclasses import dataclass
+from datetime import datetime
+from parts.places import Place
+
+@dataclass
+class Visit:
+    userName: str
+    place: Place
+    at: datetime | None = None
+"""
+PLACES = """
+from dataclasses import dataclass
+
+@dataclass
+class Place:
+    city: str
+"""
+VISITS = """
+import models
+from moldau.streams import Streams
+from parts.words import shouted
+
+app = Streams("app")
+app.stream("in", models.Visit, key=str).map_values(lambda each: shouted(each.place.city)).to("out")
+"""
+WORDS = """
+import threading
+
+LOCK = threading.Lock()
+
+def shouted(text):
+    return {called}
+"""
+
+
+@pytest.mark.parametrize("called", ["text.upper()", "text.upper() if LOCK else text"])
+def test_modules_beside_the_app_go_with_it_unless_they_cannot_be_sent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, called: str
+) -> None:
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
+    texts = {"models": MODELS, "parts/places": PLACES, "visits": VISITS, "parts/__init__": ""}
+    for name, text in {**texts, "parts/words": WORDS.format(called=called)}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(text)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    names = ("models", "parts", "parts.places", "parts.words", "visits")
+    try:
+        (program,) = import_module("visits").app.plan().programs
+        sent = pickled(program)
+    finally:
+        for each in names:
+            sys.modules.pop(each, None)
+
+    done = subprocess.run(  # noqa: S603 - our own program
+        [sys.executable, "-c", EXECUTOR], input=sent, capture_output=True, check=False
+    )
+
+    if "LOCK" in called:
+        assert b"No module named" in done.stderr
+    else:
+        assert done.returncode == 0, done.stderr.decode()
+        assert done.stdout == b"BRNO"
