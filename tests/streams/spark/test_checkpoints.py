@@ -232,7 +232,6 @@ def test_a_copy_of_a_checkpoint_that_lacks_the_last_batch_is_told_in_one_line(
     app = Streams(moldau_topic, emit="every")
     lines = app.stream(f"{moldau_topic}-lines", str, key=str)
     lines.group_by_key().count(name="counts").changes().to(f"{moldau_topic}-out")
-    apps.make_topics(servers, app)
     apps.write(servers, moldau_topic, 0, 10, has_cities=False)
     first = driver("one", app)
     first.settle()
