@@ -15,7 +15,7 @@ from moldau.spark.java import find_java
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.failures import first_line
-from moldau.streams.spark.stage import _program
+from moldau.streams.spark.stage import _unpickled
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
 from tests.spark.conftest import QUICK_JAVA
@@ -128,7 +128,7 @@ def test_a_record_that_fails_is_told_without_the_frames_of_java(
 
 def test_a_package_that_executors_lack_is_named() -> None:
     with pytest.raises(StreamsError, match="the executors have no package no_such_package: "):
-        _program("lacking", b"cno_such_package\nanything\n.")
+        _unpickled(b"cno_such_package\nanything\n.")
     error = RuntimeError("Traceback\n  File x\nModuleNotFoundError: No module named 'moldau'\n")
 
     assert first_line(error).startswith("the executors have no package moldau: install it")

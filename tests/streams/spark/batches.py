@@ -87,13 +87,13 @@ class Batches:
         given = {"bootstrap.servers": servers, "processing.guarantee": "exactly_once_v2"}
         given |= {name.replace("_", "."): text for name, text in settings.items()}
         self._prepared = prepared(plan, str(folder / "checkpoint"), given)
-        settings = self._prepared.settings
+        own = self._prepared.settings
         self._plan = plan
         self._chance = chance
         self._sizes = sizes
         self._context = Context(folder, chance)
-        self._consumer = consumer_settings(settings.of("consumer"))
-        self.inputs = Inputs(settings, self._prepared.layout, self._prepared.checkpoint)
+        self._consumer = consumer_settings(own.of("consumer"))
+        self.inputs = Inputs(own, self._prepared.layout, self._prepared.checkpoint)
 
     def close(self) -> None:
         self.inputs.close()

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from typing import Any
 
 import pytest
 
@@ -22,7 +23,7 @@ from moldau.streams import Streams
 from moldau.streams.problems import StreamsError, TopologyError
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.delivery import transactional_id_of
-from moldau.streams.spark.moving import to_spark
+from moldau.streams.spark.moving import to_embedded, to_spark
 from moldau.streams.spark.stores import drop_others
 from moldau.streams.spark.versions import Version
 from moldau.testing import SyncEmbeddedBroker
@@ -75,7 +76,7 @@ def repartition_topic(app: Streams) -> str:
     return found.name
 
 
-def counts(servers: str, app: Streams) -> dict[object, list[object]]:
+def counts(servers: str, app: Streams) -> dict[Any, list[Any]]:
     return apps.in_order(apps.outs_of(servers, app), app.name)
 
 
@@ -101,11 +102,10 @@ def test_records_of_open_transactions_are_not_of_a_new_checkpoint(
 ) -> None:
     driver("one")
     topic = repartition_topic(app)
-    settings = {"bootstrap_servers": servers}
     own = transactional_id_of(app.name, 0, 0)
     with (
-        Producer(**settings, transactional_id=f"{app.name}-worker") as worker,
-        Producer(**settings, transactional_id=own) as killed,
+        Producer(bootstrap_servers=servers, transactional_id=f"{app.name}-worker") as worker,
+        Producer(bootstrap_servers=servers, transactional_id=own) as killed,
     ):
         for producer in (worker, killed):
             producer.begin_transaction()
@@ -119,6 +119,38 @@ def test_records_of_open_transactions_are_not_of_a_new_checkpoint(
     batches.settle()
 
     assert sum(map(len, counts(servers, app).values())) == 2
+
+
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_an_older_checkpoint_is_refused_if_it_shares_topics_with_the_newer_one(
+    servers: str, app: Streams, driver: Callable[..., Batches], tmp_path: Path, *, is_shared: bool
+) -> None:
+    """An attempt of a driver that was killed finds the same when it opens its producer late."""
+    chosen = app if is_shared else _upper(app.name)
+    apps.write(servers, app.name, 0, 10, has_cities=False)
+    driver("one", chosen).settle()
+    driver("two", chosen)
+    apps.write(servers, app.name, 10, 10, has_cities=False)
+    before = counts(servers, chosen)
+    older = driver("one", chosen)
+
+    if is_shared:
+        with pytest.raises(StreamsError, match="begun with another checkpoint after this one"):
+            older.settle()
+        assert counts(servers, chosen) == before
+        driver("three", chosen)
+        one = str(tmp_path / "one" / "checkpoint")
+        with pytest.raises(StreamsError, match="begun with another checkpoint after this one"):
+            to_embedded(chosen.plan(), one, {"bootstrap.servers": servers})
+    else:
+        older.settle()
+        assert sum(map(len, counts(servers, chosen).values())) == 20
+
+
+def _upper(name: str) -> Streams:
+    app = Streams(name)
+    app.stream(f"{name}-lines", str, key=str).map_values(str.upper).to(f"{name}-out")
+    return app
 
 
 def test_an_app_that_begins_at_the_latest_records_keeps_what_it_writes_to_its_own_topics(
@@ -139,7 +171,7 @@ def test_a_checkpoint_with_a_part_of_a_move_is_refused(
     with closing(Checkpoint.open(RealFiles(), path, app.plan(), 1)) as kept:
         kept.write_state(0, 0, "a.snapshot", b"")
 
-    with pytest.raises(StreamsError, match="a move to it was cut short"):
+    with pytest.raises(StreamsError, match="but not where the app begins"):
         driver("one")
 
 

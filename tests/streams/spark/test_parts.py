@@ -23,6 +23,8 @@ from moldau.streams.spark.ranges import TopicRange, missing_starts, task_ranges,
 from moldau.streams.spark.shipping import pickled
 from moldau.streams.spark.versions import (
     Version,
+    begun_text,
+    check_newest,
     from_json,
     recorded_text,
     recorded_version,
@@ -241,6 +243,16 @@ def test_a_recorded_version_is_found_by_a_batch_that_runs_again(
     assert recorded_version(texts, "8", 5, before) is None
     with pytest.raises(StateError, match="batch 5 already"):
         recorded_version(texts, "9", 4, Version())
+
+
+def test_the_record_of_a_beginning_is_of_no_batch_and_older_checkpoints_find_it() -> None:
+    texts = {"new": (2, begun_text("100")), "old": (1, recorded_text("9", Version(), Version()))}
+    newest = [text for _, text in texts.values()]
+
+    assert recorded_version(texts, "100", 0, Version()) is None
+    check_newest([*newest, "a text of five words"], "100")
+    with pytest.raises(StateError, match="begun with another checkpoint after this one"):
+        check_newest(newest, "9")
 
 
 def test_a_program_keeps_its_codecs_on_the_way_to_an_executor() -> None:

@@ -5,60 +5,95 @@ what lies there is of an earlier checkpoint, which has read its sources itself, 
 writes comes after. So the ends are looked up before any batch runs, and after nothing that an
 earlier checkpoint has left can still write:
 
-1. With exactly-once, the transactional ids of the tasks that write to these topics are fenced.
-   That aborts what a driver that was killed has left open.
+1. With exactly-once, a transaction of each task records that this checkpoint has begun. Opening it
+   aborts what a driver that was killed has left open, and fences its producers. An attempt of an
+   older checkpoint that opens a producer later, in an executor that has outlived its driver, finds
+   the record and fails; one that comes between makes this transaction fail, and nothing has begun.
 2. The ends are those of all records, also of records in open transactions, such as those of a
    worker of the embedded engine: they are not of this checkpoint whatever becomes of them.
 3. All starts are written in one file. A driver that dies before that has begun nothing.
+
+Without transactions an executor that has outlived its driver may still write afterwards.
 """
 
 from __future__ import annotations
 
-from moldau.client import EARLIEST, LATEST, TopicPartition
-from moldau.client.sync import Admin, TransactionAdmin
+from collections.abc import Mapping
+from typing import Final
+
+from moldau.client import EARLIEST, LATEST, TopicPartition, TransactionError
+from moldau.client.sync import Admin
+from moldau.errors.codes import ErrorCode
 from moldau.streams.plan.layout import Layout
-from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.delivery import transactional_id_of
+from moldau.streams.spark.delivery import TaskBatch, record_beginning
 from moldau.streams.spark.inputs import described, ids_of
 from moldau.streams.spark.ranges import with_starts
+from moldau.streams.spark.versions import Version
 from moldau.streams.worker.settings import AppSettings
+
+_FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+Begun = Mapping[int, Mapping[int, Version]]
+"""The versions that tasks begin with, by sub-topology and partition."""
 
 
 def begin(kept: Checkpoint, layout: Layout, settings: AppSettings) -> None:
-    """Note where the tasks begin, if the checkpoint is new. Raise StreamsError if it holds a part
-    of a move."""
+    """Note where the tasks begin, if the checkpoint is new. Raise StreamsError if it has files but
+    has not begun."""
     if kept.has_begun:
         return
     if kept.is_used:
         raise StreamsError(
-            f"checkpoint={kept.path}: a move to it was cut short, so it has only some of the "
-            "stores: delete it and move the app again, or give a new --checkpoint"
+            f"checkpoint={kept.path}: it has files of an app, but not where the app begins: a move "
+            "to it was cut short, or an earlier moldau has made it: delete it and move the app "
+            "again, or give a new --checkpoint, which begins without state"
         )
     with Admin(settings.of("admin")) as admin:
-        if settings.is_exactly_once:
-            _fence(admin, layout)
         kept.check_topics(ids_of(described(admin, layout.inputs())))
-        starts = _starts(admin, layout, settings)
-    programs = layout.plan.programs
-    kept.begin({each.index: with_starts({}, _of(each, starts)) for each in programs})
+        found = _found(admin, layout, settings)
+        take_over(kept, layout, settings, found)
+        newest = _found(admin, layout, settings)
+        if newest != found:
+            take_over(kept, layout, settings, newest)
+    kept.begin(newest)
 
 
-def _fence(admin: Admin, layout: Layout) -> None:
-    """Abort what earlier drivers have left open in the app's own topics, and fence them."""
-    own, fencing = _own(layout), TransactionAdmin(admin)
-    for program in layout.plan.programs:
-        if own.isdisjoint(program.outputs):
-            continue
-        for partition in range(layout.tasks(program)):
-            fencing.fence(transactional_id_of(layout.plan.app, program.index, partition))
+def take_over(kept: Checkpoint, layout: Layout, settings: AppSettings, begun: Begun) -> None:
+    """Fence what runs with an older checkpoint, for good, if records of it could get into the app's
+    own topics. Raise StreamsError if another driver runs the app."""
+    plan = layout.plan
+    if not settings.is_exactly_once or not plan.repartitions:
+        return
+    for index, versions in begun.items():
+        for partition, version in versions.items():
+            batch = TaskBatch(plan.app, index, partition, kept.id, -1)
+            try:
+                record_beginning(settings.of("producer"), batch, version.offsets)
+            except TransactionError as error:
+                if error.code not in _FENCED:
+                    raise
+                raise StreamsError(
+                    f"app={plan.app}: another driver runs the app, and has taken over the "
+                    f"transactional id {batch.transactional_id}: stop that one, then start this one"
+                ) from None
+
+
+def _found(admin: Admin, layout: Layout, settings: AppSettings) -> Begun:
+    """Return where the tasks begin on the topics as they are now."""
+    starts = _starts(admin, layout, settings)
+    return {
+        each.index: with_starts(
+            {}, {where: start for where, start in starts.items() if where.topic in each.inputs}
+        )
+        for each in layout.plan.programs
+    }
 
 
 def _starts(admin: Admin, layout: Layout, settings: AppSettings) -> dict[TopicPartition, int]:
     """Return the first offset of each input that the app reads."""
     is_latest = settings.of("consumer").get("auto.offset.reset") == "latest"
-    own = _own(layout)
+    own = {each.name for each in layout.plan.repartitions}
     wanted = [
         TopicPartition(topic, at) for topic in layout.inputs() for at in range(layout.counts[topic])
     ]
@@ -66,15 +101,7 @@ def _starts(admin: Admin, layout: Layout, settings: AppSettings) -> dict[TopicPa
     sources = {where: LATEST if is_latest else EARLIEST for where in wanted if where not in made}
     found = {}
     if made:
-        found |= admin.list_offsets(made)
+        found.update(admin.list_offsets(made))
     if sources:
-        found |= admin.list_offsets(sources, is_committed=is_latest)
+        found.update(admin.list_offsets(sources, is_committed=is_latest))
     return {where: each.offset for where, each in found.items()}
-
-
-def _of(program: Program, starts: dict[TopicPartition, int]) -> dict[TopicPartition, int]:
-    return {where: each for where, each in starts.items() if where.topic in program.inputs}
-
-
-def _own(layout: Layout) -> set[str]:
-    return {each.name for each in layout.plan.repartitions}

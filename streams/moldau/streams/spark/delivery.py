@@ -6,7 +6,8 @@ An attempt of a task that writes exactly once works in this order:
    then on no earlier attempt can commit: not a speculative one, and not one of an executor or
    driver that was taken for dead. What they left open is aborted.
 2. It reads what the last transaction of the task has recorded. If that is this batch, an earlier
-   attempt has committed it: the attempt writes nothing, and the version of that one counts.
+   attempt has committed it: the attempt writes nothing, and the version of that one counts. In an
+   app with repartition topics it may also be that a newer checkpoint has begun: the attempt fails.
 3. It writes its outputs, then the files of its stores, and commits. The transaction also records
    the version, as the text of the offsets of a group of the app, `APP-spark`.
 
@@ -28,7 +29,13 @@ from typing import Any, Final, Protocol
 from moldau.client import GroupMetadata, OffsetAndMetadata, TopicPartition
 from moldau.client.sync import Admin, Deliveries, Producer
 from moldau.streams.engine.batches import Outputs
-from moldau.streams.spark.versions import Version, recorded_text, recorded_version
+from moldau.streams.spark.versions import (
+    Version,
+    begun_text,
+    check_newest,
+    recorded_text,
+    recorded_version,
+)
 
 _TIMEOUT_MS: Final = "900000"
 """The longest that brokers allow by default: a transaction lasts while its batch is processed."""
@@ -44,6 +51,8 @@ class TaskBatch:
     partition: int
     checkpoint: str
     batch: int
+    has_repartitions: bool = False
+    """Whether the app has repartition topics, which all its checkpoints share."""
 
     @property
     def group(self) -> str:
@@ -92,9 +101,18 @@ def exactly_once(
     producer: Mapping[str, str], admin: Mapping[str, str], batch: TaskBatch
 ) -> Iterator[Delivery]:
     """Yield a delivery in one transaction. Its producer fences those of earlier attempts."""
-    own = {"transactional.id": batch.transactional_id}
-    with Producer({"transaction.timeout.ms": _TIMEOUT_MS, **producer, **own}) as opened:
+    with _fencing(producer, batch) as opened:
         yield _ExactlyOnce(batch, opened, Admin(admin).configuration.shared())
+
+
+def record_beginning(
+    producer: Mapping[str, str], batch: TaskBatch, offsets: Mapping[str, int]
+) -> None:
+    """Record that the checkpoint has begun for a task. Earlier attempts are fenced before, and
+    later ones of older checkpoints find it. Raise TransactionError if one comes between."""
+    found = {topic: offset for topic, offset in offsets.items() if offset >= 0}
+    with _fencing(producer, batch) as opened, opened.transaction():
+        _record(opened, batch, found, begun_text(batch.checkpoint))
 
 
 class _AtLeastOnce:
@@ -130,6 +148,8 @@ class _ExactlyOnce:
         # Not those of other tasks: an executor that was lost may have left some undecided.
         found = self._admin.group_offsets(batch.group, wanted, require_stable=True)
         recorded = {where.topic: (each.offset, each.metadata) for where, each in found.items()}
+        if batch.has_repartitions:
+            check_newest((text for _, text in recorded.values()), batch.checkpoint)
         return recorded_version(recorded, batch.checkpoint, batch.batch, before)
 
     def transaction(self) -> AbstractContextManager[object]:
@@ -139,13 +159,23 @@ class _ExactlyOnce:
         _send(self._producer, outputs)  # the commit waits for all records
 
     def record(self, before: Version, after: Version) -> None:
-        batch = self._batch
-        text = recorded_text(batch.checkpoint, before, after)
-        found = {
-            TopicPartition(topic, batch.partition): OffsetAndMetadata(offset, metadata=text)
-            for topic, offset in after.offsets.items()
-        }
-        self._producer.send_offsets(found, GroupMetadata(batch.group, -1, "", None))
+        text = recorded_text(self._batch.checkpoint, before, after)
+        _record(self._producer, self._batch, after.offsets, text)
+
+
+def _fencing(settings: Mapping[str, str], batch: TaskBatch) -> Producer[Any, Any]:
+    own = {"transactional.id": batch.transactional_id}
+    return Producer({"transaction.timeout.ms": _TIMEOUT_MS, **settings, **own})
+
+
+def _record(
+    producer: Producer[Any, Any], batch: TaskBatch, offsets: Mapping[str, int], text: str
+) -> None:
+    found = {
+        TopicPartition(topic, batch.partition): OffsetAndMetadata(offset, metadata=text)
+        for topic, offset in offsets.items()
+    }
+    producer.send_offsets(found, GroupMetadata(batch.group, -1, "", None))
 
 
 def _send(producer: Producer[Any, Any], outputs: Outputs) -> Deliveries:

@@ -23,7 +23,7 @@ from moldau.client import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from moldau.client.sync import Admin, Consumer, Producer
+from moldau.client.sync import Admin, Consumer, Producer, TransactionAdmin
 from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
@@ -32,6 +32,7 @@ from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
+from moldau.streams.spark.beginning import take_over
 from moldau.streams.spark.carrying import (
     backings_of,
     changes_of,
@@ -41,10 +42,10 @@ from moldau.streams.spark.carrying import (
 )
 from moldau.streams.spark.changes import StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.delivery import group_of
+from moldau.streams.spark.delivery import group_of, transactional_id_of
 from moldau.streams.spark.limits import check
 from moldau.streams.spark.topics import prepare
-from moldau.streams.spark.versions import Version, recorded_version, token_of
+from moldau.streams.spark.versions import Version, check_newest, recorded_version, token_of
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.settings import AppSettings
@@ -92,7 +93,7 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
         layout = prepare(plan, settings)
         reader = left.enter_context(_Reader(plan.app, settings, admin))
         rows, tasks = 0, 0
-        begun = {}
+        begun: dict[int, dict[int, Version]] = {}
         for program in plan.programs:
             versions = {}
             for partition in range(layout.tasks(program)):
@@ -104,6 +105,7 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
                 versions[partition] = version.at(offsets)
                 rows, tasks = rows + count, tasks + 1
             begun[program.index] = versions
+        take_over(kept, layout, settings, begun)
         kept.begin(begun)
     return Moved(plan.app, tasks, rows)
 
@@ -116,8 +118,10 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
         kept = left.enter_context(closing(_held(plan, checkpoint)))
         admin = left.enter_context(Admin(settings.of("admin")))
         _stopped(admin, plan.app)
-        recorded = admin.group_offsets(group_of(plan.app), require_stable=True)
         layout = prepare(plan, settings, has_changelogs=True)
+        recorded = _recorded(admin, layout, settings)
+        if plan.repartitions:
+            check_newest((each.metadata for each in recorded.values()), kept.id)
         reader = left.enter_context(_Reader(plan.app, settings, admin))
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         records: list[tuple[str, int, ChangelogRecords]] = []
@@ -160,6 +164,17 @@ def _stopped(admin: Any, app: str) -> Offsets:
         if error.code.name != "GROUP_ID_NOT_FOUND":
             raise
         return {}
+    return found
+
+
+def _recorded(admin: Admin, layout: Layout, settings: AppSettings) -> Offsets:
+    """Return what the tasks on Spark have recorded. Transactions that a driver which was killed has
+    left open are aborted before."""
+    if settings.is_exactly_once:
+        fencing = TransactionAdmin(admin)
+        for program, partition in _tasks(layout.plan, layout):
+            fencing.fence(transactional_id_of(layout.plan.app, program.index, partition))
+    found: Offsets = admin.group_offsets(group_of(layout.plan.app), require_stable=True)
     return found
 
 

@@ -75,6 +75,7 @@ class Stage:
     producer: Mapping[str, str]
     admin: Mapping[str, str]
     checkpoint: str | None
+    has_repartitions: bool
     kept: str
     batch: int
     run: int
@@ -132,10 +133,7 @@ class Stage:
         found = _LOADED.get((self.app, self.index))
         if found is not None and found.driver == self.driver:
             return found
-        try:
-            program = pickle.loads(self.program)  # noqa: S301 - our own driver's
-        except ModuleNotFoundError as error:
-            raise StreamsError(missing_package(error.name or str(error))) from None
+        program = _unpickled(self.program)
         for key, each in list(_LOADED.items()):
             if key[0] == self.app and each.driver != self.driver:
                 del _LOADED[key]
@@ -146,7 +144,14 @@ class Stage:
     def _delivery(self, program: Program, partition: int) -> AbstractContextManager[Delivery]:
         if self.checkpoint is None:
             return at_least_once(self.producer)
-        batch = TaskBatch(program.app, program.index, partition, self.checkpoint, self.batch)
+        batch = TaskBatch(
+            program.app,
+            program.index,
+            partition,
+            self.checkpoint,
+            self.batch,
+            self.has_repartitions,
+        )
         return exactly_once(self.producer, self.admin, batch)
 
     @contextmanager
@@ -206,6 +211,14 @@ def _offsets(task: Task, given: TaskRanges, reader: RangeReader) -> dict[str, in
 def _send(delivery: Delivery, task: Task) -> None:
     for outputs in task.take_outputs():
         delivery.send(outputs)
+
+
+def _unpickled(program: bytes) -> Program:
+    try:
+        found: Program = pickle.loads(program)  # noqa: S301 - our own driver's
+    except ModuleNotFoundError as error:
+        raise StreamsError(missing_package(error.name or str(error))) from None
+    return found
 
 
 def _local_stores(app: str) -> str:

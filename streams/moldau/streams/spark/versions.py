@@ -72,6 +72,23 @@ def lacking(folder: str, name: str) -> StateError:
     )
 
 
+def check_newest(texts: Iterable[str], checkpoint: str) -> None:
+    """Raise StateError if an app with repartition topics has begun another checkpoint after this
+    one: its records are in these topics too, and may have replaced ours."""
+    found = [parts[0] for parts in _parted(texts) if parts[0].isdecimal()]
+    if any(int(each) > int(checkpoint) for each in found):
+        raise StateError(
+            "the app has begun with another checkpoint after this one, which shares its "
+            "repartition topics: give the newer one, or a new --checkpoint, which begins without "
+            "state"
+        )
+
+
+def begun_text(checkpoint: str) -> str:
+    """Return the text that records, before any batch, that a checkpoint has begun."""
+    return f"{checkpoint} {token_of(-1, 0, 0)} {DELTA} 0 "
+
+
 def recorded_text(checkpoint: str, before: Version, after: Version) -> str:
     """Return the text that records a version with the outputs of its batch."""
     is_snapshot = after.files == (f"{after.token}.{SNAPSHOT}",)
@@ -91,8 +108,7 @@ def recorded_version(
     `recorded` has the offset and the text of each input, `before` is the version that the batch
     begins with. Texts of other checkpoints do not count. Raise StateError if a later batch was
     committed."""
-    texts = {text for _, text in recorded.values()}
-    found = [parts for text in texts if len(parts := text.split(" ", 4)) == _PARTS]
+    found = _parted(text for _, text in recorded.values())
     newest = max((parts for parts in found if parts[0] == checkpoint), default=None)
     if newest is None:
         return None
@@ -109,6 +125,11 @@ def recorded_version(
     offsets = {topic: offset for topic, (offset, text) in recorded.items() if text == own}
     version = before.after(token, int(size_bytes), times, is_snapshot=kind == SNAPSHOT)
     return version.at({**before.offsets, **offsets})
+
+
+def _parted(texts: Iterable[str]) -> list[list[str]]:
+    """Return the parts of those texts that record versions."""
+    return [parts for text in set(texts) if len(parts := text.split(" ", 4)) == _PARTS]
 
 
 def to_json(versions: Mapping[int, Version]) -> str:
