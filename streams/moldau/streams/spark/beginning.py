@@ -21,7 +21,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from moldau.client import EARLIEST, LATEST, TopicPartition, TransactionError
+from moldau.client import EARLIEST, LATEST, FoundOffset, TopicPartition, TransactionError
 from moldau.client.sync import Admin
 from moldau.errors.codes import ErrorCode
 from moldau.streams.plan.layout import Layout
@@ -99,7 +99,7 @@ def _starts(admin: Admin, layout: Layout, settings: AppSettings) -> dict[TopicPa
     ]
     made = {where: LATEST for where in wanted if where.topic in own}
     sources = {where: LATEST if is_latest else EARLIEST for where in wanted if where not in made}
-    found = {}
+    found: dict[TopicPartition, FoundOffset] = {}
     if made:
         found.update(admin.list_offsets(made))
     if sources:
