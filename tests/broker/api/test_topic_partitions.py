@@ -12,6 +12,7 @@ from moldau.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponse,
     TopicRequest,
 )
+from moldau.protocol.schemas.metadata_log import RemoveTopicRecord
 from tests.broker.api.administered import Administered
 from tests.broker.controller.cluster import topic
 
@@ -107,6 +108,21 @@ def test_all_pages_together_are_the_whole(broker: Administered, limit: int) -> N
         ("t", 0),
         ("t", 1),
     ]
+
+
+def test_topics_that_come_and_go_between_two_pages_are_on_the_next_or_not(
+    broker: Administered,
+) -> None:
+    cursor = page(describe(broker, limit=4))[1]
+    assert cursor == ("t", 0)
+    broker.cluster.create(topic("b"), topic("u"))
+    assert page(describe(broker, cursor=cursor)) == ([("t", 0, [0, 1]), ("u", 0, [0])], None)
+    gone = broker.cluster.image.topics.by_name("t")
+    assert gone is not None
+    broker.cluster.append([RemoveTopicRecord(topic_id=gone.topic_id)])
+    assert page(describe(broker, cursor=cursor)) == ([("u", 0, [0])], None)
+    whole = page(describe(broker))[0]
+    assert [name for name, _, _ in whole] == ["__consumer_offsets", "a.b", "b", "u"]
 
 
 def test_the_broker_bounds_the_page_too() -> None:

@@ -7,6 +7,8 @@ listed only if the request names them; a request for all topics gets the existin
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from itertools import islice
 from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 from moldau.broker.api.authorized_operations import ALL_OF_TOPIC
@@ -56,10 +58,10 @@ def answer(
         return refusal(request, error)
     topics = view.image.topics
     named = {each.name for each in request.topics}
-    names = sorted(name for name in named or topics.names() if name >= start.topic)
+    ordered = sorted(named) if named else topics.ordered_names()
     left = max(min(limit, request.response_partition_limit), 1)
     page: list[DescribeTopicPartitionsResponseTopic] = []
-    for name in names:
+    for name in islice(ordered, bisect_left(ordered, start.topic), None):
         if left == 0:
             return _page(page, Cursor(topic_name=name, partition_index=_FIRST))
         topic = topics.by_name(name)

@@ -173,12 +173,13 @@ class Topics:
         ClearElrRecord,
     )
 
-    __slots__ = ("_generation", "_ids", "_likes", "by_id")
+    __slots__ = ("_generation", "_ids", "_likes", "_ordered", "by_id")
 
     def __init__(self) -> None:
         self.by_id: dict[Uuid, Topic] = {}
         self._ids: dict[str, Uuid] = {}
         self._likes: dict[str, set[str]] = {}
+        self._ordered: tuple[str, ...] | None = None
         self._generation = 0
 
     def __eq__(self, other: object) -> bool:
@@ -194,6 +195,13 @@ class Topics:
     def names(self) -> Iterator[str]:
         """Return all names, in the order of creation."""
         return iter(self._ids)
+
+    def ordered_names(self) -> tuple[str, ...]:
+        """Return all names, sorted. They are kept until a topic is created or deleted, as a client
+        that lists many topics asks for page after page."""
+        if self._ordered is None:
+            self._ordered = tuple(sorted(self._ids))
+        return self._ordered
 
     def colliding_with(self, name: str) -> str | None:
         """Return another topic that collides with `name` in metrics; the first one by name."""
@@ -242,12 +250,14 @@ class Topics:
             raise CorruptLog("topic is created twice", name=name, topic_id=topic_id.hex())
         self.by_id[topic_id] = Topic(name, topic_id, generation=self._generation)
         self._ids[name] = topic_id
+        self._ordered = None
         self._likes.setdefault(collision_key(name), set()).add(name)
 
     def _remove(self, topic_id: Uuid) -> None:
         topic = self._known(topic_id)
         del self.by_id[topic_id]
         del self._ids[topic.name]
+        self._ordered = None
         likes = self._likes[collision_key(topic.name)]
         likes.discard(topic.name)
         if not likes:

@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
 
 PARTITIONS: Final = 100
-"""Of a slice of topics: two or three milliseconds of work for the broker, less for the client."""
+"""Of a slice of topics: a millisecond of work for the client, less for our broker."""
 OFFSETS: Final = 500
 """Of a request for the ends of logs."""
 _MANY_KEYS: Final = 4
