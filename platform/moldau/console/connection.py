@@ -10,7 +10,7 @@ from moldau.client import Admin, Consumer, Producer
 from moldau.console.beside import Beside
 from moldau.console.connect_api import ConnectApi
 from moldau.console.decoding import Decoder
-from moldau.console.refresher import Refresher
+from moldau.console.refresher import LocalTopics, Refresher
 from moldau.runtime import Runtime
 
 _TIMEOUTS: Final = {"default.api.timeout.ms": "15000", "client.id": "moldau-console"}
@@ -36,9 +36,11 @@ class Connection:
         registry: str | None = None,
         connect: str | None = None,
         beside: Beside | None = None,
+        topics: LocalTopics | None = None,
     ) -> None:
         """`registry` is the address of a Schema Registry, by which records are decoded; `connect`
-        that of a Connect worker; `beside` has Streams apps and pipelines."""
+        that of a Connect worker; `beside` has Streams apps and pipelines; `topics` is for a
+        `Refresher`."""
         self.bootstrap = settings.get("bootstrap.servers", "")
         self._settings = {**_TIMEOUTS, **settings}
         self.decoder = None if registry is None else Decoder(registry)
@@ -47,7 +49,7 @@ class Connection:
         self._is_closed = False
         self.connect = None if connect is None else ConnectApi(connect)
         self.beside = Beside() if beside is None else beside
-        self.lists = Refresher(runtime, self.admin)
+        self.lists = Refresher(runtime, self.admin, topics)
 
     async def admin(self) -> Admin:
         """Return the admin client. Raise KafkaError if no broker can be reached."""

@@ -1,7 +1,8 @@
 """Keeps the lists of a cluster fresh while they are looked at, in slices of bounded work.
 
-One round lists the groups, then the topics, then the lags. A page waits for the first slices only,
-and then shows the last complete picture, or what the first round has found so far.
+One round lists the groups, then the topics, then the lags. The topics are those of the metadata
+image where the broker runs in this process, else the cluster is asked. A page waits for the first
+slices only, and then shows the last complete picture, or what the first round has found so far.
 
 Invariants: there is one round at a time; it rests after each slice, so that it takes no more than a
 fifth of the time of a core or of a broker (in the first round, half of it); without a
@@ -12,16 +13,17 @@ pictures of rounds that began less than KEPT_S later: a broker may learn of it a
 from __future__ import annotations
 
 import asyncio
-from collections.abc import AsyncGenerator, Awaitable, Callable, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator, Sequence
 from contextlib import aclosing, suppress
 from typing import Final
 
 from moldau.client import Admin
-from moldau.client.admin.survey import Survey
+from moldau.client.admin.survey import Slice, Survey
 from moldau.console.history import LagHistory
 from moldau.console.picture import Listed, TopicRow, kinds
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.link.metadata import Topic
 from moldau.runtime import Runtime
 
 IDLE_S: Final = 60.0
@@ -39,13 +41,22 @@ _FIRST_REST: Final = 1.0
 _REST_MAX_S: Final = 1.0
 
 Change = Callable[[Listed], object]
+LocalTopics = Callable[[], Iterator[list[Topic]] | None]
 
 
 class Refresher:
     """The lists of one cluster."""
 
-    def __init__(self, runtime: Runtime, admin: Callable[[], Awaitable[Admin]]) -> None:
+    def __init__(
+        self,
+        runtime: Runtime,
+        admin: Callable[[], Awaitable[Admin]],
+        local: LocalTopics | None = None,
+    ) -> None:
+        """`local` returns the topics of a broker in this process; without it, or if it returns
+        None, the cluster is asked for them."""
         self._runtime = runtime
+        self._local = local
         self._clock = runtime.clock
         self._admin = admin
         self._listed: Listed | None = None
@@ -170,7 +181,7 @@ class Refresher:
         self._came("groups")
         yield
         seen = 0
-        async for part in survey.topics():
+        async for part in self._topic_slices(survey):
             fresh.topics += map(TopicRow.of, part.topics)
             seen += sum(len(each.partitions) for each in part.topics)
             if not part.is_last:
@@ -192,6 +203,16 @@ class Refresher:
             fresh.lags.update(await survey.lags(*kinds(chosen), leaders))
             yield
         self.history.add(self._clock.wall_ms(), fresh.lags)
+
+    async def _topic_slices(self, survey: Survey) -> AsyncGenerator[Slice]:
+        local = None if self._local is None else self._local()
+        if local is None:
+            async for part in survey.topics():
+                yield part
+            return
+        for topics in local:
+            yield Slice(topics, False)
+        yield Slice([], True)
 
     async def _pause(self, seconds: float) -> None:
         with suppress(TimeoutError):

@@ -21,6 +21,7 @@ from moldau.runtime.http_server import HttpServer
 
 if TYPE_CHECKING:
     from moldau.console.oidc import Oidc
+    from moldau.console.refresher import LocalTopics
     from moldau.runtime import Runtime
 
 
@@ -41,10 +42,32 @@ async def served(
     On a local address, only a browser that calls it by a local name is served. With `oidc` browsers
     log in at its provider; a password or a token of the protection counts beside it.
     """
+    connection = connection_of(runtime, settings)
+    async with serving(runtime, connection, listen, protection, access, oidc) as address:
+        yield address
+
+
+def connection_of(
+    runtime: Runtime, settings: Mapping[str, str], topics: LocalTopics | None = None
+) -> Connection:
+    """Return a connection for these settings, as `served` takes them; `topics` is for a
+    `Refresher`. Raise ConfigError."""
     given = dict(settings)
     beside = Beside.of(given.pop(STREAMS, ""), given.pop(PIPELINES, ""))
     places = given.pop(URL, None), given.pop(CONNECT, None)
-    connection = Connection(given, runtime, *places, beside)
+    return Connection(given, runtime, *places, beside, topics)
+
+
+@asynccontextmanager
+async def serving(
+    runtime: Runtime,
+    connection: Connection,
+    listen: tuple[str, int],
+    protection: HttpProtection | None = None,
+    access: Access | None = None,
+    oidc: Oidc | None = None,
+) -> AsyncIterator[str]:
+    """Serve the console of a connection as `served` does, and close it at the end."""
     server = HttpServer(runtime, "the console", "choose another address")
     warming: asyncio.Task[None] | None = None
     try:

@@ -8,7 +8,7 @@ to `stop` a broker belongs to one event loop.
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Iterator, Mapping
 from contextlib import AsyncExitStack
 from typing import TYPE_CHECKING, Final, Protocol, Self, cast
 
@@ -19,6 +19,7 @@ from moldau.plugins import installed_plugins
 if TYPE_CHECKING:
     from asyncio import AbstractEventLoop
 
+    from moldau.link.metadata import Topic
     from moldau.runtime import Runtime
     from moldau.runtime.real import RealRuntime
 
@@ -37,6 +38,11 @@ class RunningBroker(Protocol):
     @property
     def bootstrap(self) -> tuple[str, int]:
         """The host and port for the bootstrap of clients."""
+        ...
+
+    def topics(self) -> Iterator[list[Topic]] | None:
+        """Return all topics as the broker knows them, in slices and in the order of their names;
+        None if there are access rules: then a client asks for what it may see."""
         ...
 
     async def aclose(self) -> None:
@@ -112,6 +118,10 @@ class EmbeddedBroker:
     @property
     def is_running(self) -> bool:
         return self._running is not None
+
+    def topics(self) -> Iterator[list[Topic]] | None:
+        """Return all topics without a request, as `RunningBroker.topics` does."""
+        return self._broker().topics()
 
     def _broker(self) -> RunningBroker:
         if self._running is None:

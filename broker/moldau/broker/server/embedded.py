@@ -7,9 +7,11 @@ empty. The broker logs only errors, to standard error.
 from __future__ import annotations
 
 import sys
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING, Final
 
+from moldau.broker.api.topic_view import topic_slices
+from moldau.broker.decision.authorizer import ALLOW_ALL
 from moldau.broker.server.shell import Broker
 from moldau.broker.server.standalone import CLIENTS, standalone_layer
 from moldau.broker.server.storage import format_if_empty
@@ -18,6 +20,9 @@ from moldau.config import overrides
 from moldau.logging import Level, Loggers
 from moldau.runtime import Runtime
 from moldau.runtime.direct import open_direct
+
+if TYPE_CHECKING:
+    from moldau.link.metadata import Topic
 
 _QUIET: Final = Level.ERROR
 
@@ -32,6 +37,12 @@ class Embedded:
     def bootstrap(self) -> tuple[str, int]:
         """The address that clients connect to."""
         return self.broker.endpoints[CLIENTS]
+
+    def topics(self) -> Iterator[list[Topic]] | None:
+        """Return the topics of the metadata image in slices; None if there are access rules, which
+        count only over the wire."""
+        node = self.broker.node
+        return None if node.authorizer is not ALLOW_ALL else topic_slices(node, CLIENTS)
 
     async def aclose(self) -> None:
         """Stop cleanly."""

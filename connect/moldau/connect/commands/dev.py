@@ -164,7 +164,7 @@ class Dev:
         from moldau.connect.herder.herder import forever
         from moldau.console.beside import PIPELINES, STREAMS
         from moldau.console.connect_api import CONNECT
-        from moldau.console.server import served
+        from moldau.console.server import connection_of, serving
         from moldau.runtime.node_processes import free_ports
         from moldau.testing import EmbeddedBroker
 
@@ -185,7 +185,9 @@ class Dev:
             if project.app is not None or project.pipeline is not None:
                 kind = STREAMS if project.app is not None else PIPELINES
                 shown[kind] = f"{project.shown_as}=http://127.0.0.1:{port}"
-            address = await stack.enter_async_context(served(self._runtime, shown, console))
+            connection = connection_of(self._runtime, shown, broker.topics)
+            pages = serving(self._runtime, connection, console)
+            address = await stack.enter_async_context(pages)
             lines += [f"rest       {shown[CONNECT]}", f"console    {address}"]
             if registry is not None:
                 lines.append(f"registry   {shown[URL]}")
