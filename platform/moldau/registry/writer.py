@@ -1,7 +1,9 @@
 """Runs decisions where they may be run: here if this instance leads, else at the leader.
 
-Invariant: one decision runs at a time, on a store that has replayed all decisions before it, and it
-is answered when its own records were replayed.
+Invariants: one decision runs at a time, on a store that has replayed all decisions before it, and
+it is answered when its own records were replayed. Records that were not read back may be in the log
+all the same, with ids that the store does not know yet. So after a time-out this instance resigns:
+the start of the next writer ends a transaction that is open, and reads all that was written.
 """
 
 from __future__ import annotations
@@ -32,6 +34,7 @@ class Writer:
         self._lock = asyncio.Lock()
         self._leader: str | None = None
         self._changed = asyncio.Condition()
+        self._is_behind = False
         self.on_fenced: Callable[[], Any] | None = None
 
     async def follow(self, leader: str | None) -> None:
@@ -45,6 +48,7 @@ class Writer:
             return
         async with self._lock:
             await self._log.lead(self._transactional_id)
+            self._is_behind = False
         self._logger.info("this instance writes now", url=self.url)
         await self._tell(leader)
 
@@ -74,22 +78,41 @@ class Writer:
         async with self._lock:
             if self._leader != self.url:
                 raise Refusal(refusals.NO_LEADER, "The leader is just changing: try again")
+            if self._is_behind:
+                await self._catch_up()
             outcome = decide()
             if outcome.records:
                 await self._append(outcome)
         return outcome.answer
 
     async def _append(self, outcome: Outcome) -> None:
+        self._is_behind = True  # until it is known what became of the records
         try:
             await self._log.append(outcome.records)
         except TimeoutError:
+            await self._resign()
             raise Refusal(refusals.TIMEOUT, "The write was not read back in time") from None
         except KafkaError as error:
             if error.code in _TOO_LARGE:
+                self._is_behind = False
                 raise Refusal(refusals.TOO_LARGE, f"The schema is too large: {error}") from error
             # Another instance may write now, or nothing is known of this write: begin anew.
-            self._leader = None
-            await self._log.step_down()
-            if self.on_fenced is not None:
-                self.on_fenced()
+            await self._resign()
             raise Refusal(refusals.STORE, f"The cluster refused the write: {error}") from error
+        self._is_behind = False
+
+    async def _catch_up(self) -> None:
+        """Read what a cancelled write has left in the log. Raise Refusal."""
+        try:
+            await self._log.lead(self._transactional_id)
+        except (KafkaError, TimeoutError) as error:
+            await self._resign()
+            raise Refusal(refusals.STORE, f"The schemas cannot be read: {error}") from error
+        self._is_behind = False
+
+    async def _resign(self) -> None:
+        """Stop to write, and ask for an election: the next writer reads all before it writes."""
+        self._leader = None
+        await self._log.step_down()
+        if self.on_fenced is not None:
+            self.on_fenced()
