@@ -141,6 +141,7 @@ class Door:
         """`member` is the worker's name, the same after a restart."""
         self.owners = OwnerAssignor(settings.server)
         self._ends: dict[TopicPartition, int] = {}
+        self._settled = -1
         self._replication = settings.own[replication_factor]
         self.is_exactly_once = settings.is_exactly_once
         isolation = {"isolation.level": "read_committed"} if self.is_exactly_once else {}
@@ -276,16 +277,28 @@ class Door:
 
         Rebalances happen inside this call.
         """
+        generation = self._generation()
+        found = await self._polled(timeout_s)
+        self._settled = generation
+        return found
+
+    async def _polled(self, timeout_s: float) -> list[Fetched]:
         if self._has_interceptors:
             return [_fetched(each) for each in await self.consumer.poll(timeout_s)]
         batches = await self.consumer.poll_batches(timeout_s, max_records=self._records_max)
         return [_fetched_columns(each) for each in batches]
 
+    def _generation(self) -> int:
+        """Return the member's generation in its group; -1 while it is not a member."""
+        consumer = self.consumer
+        return consumer.group_metadata().generation if consumer.member_id else -1
+
     @property
     def is_member(self) -> bool:
-        """Whether the group has given this worker its share, which may be empty."""
-        consumer = self.consumer
-        return bool(consumer.member_id) and consumer.group_metadata().generation >= 0
+        """Whether the group has given this worker its share, which may be empty, and a poll has
+        taken it over."""
+        generation = self._generation()
+        return generation >= 0 and generation == self._settled
 
     def assigned(self) -> frozenset[TopicPartition]:
         """Return the partitions that the group has assigned to this worker."""

@@ -105,7 +105,7 @@ class Worker:
         )
         self.metrics = WorkerMetrics(self.tasks, self._gate, self._door.lag, settings.tracer)
         self.figures = TaskFigures(self.tasks, self._gate, self._door.lag)
-        self.readiness = Readiness(self.tasks, self._door)
+        self.readiness = Readiness(plan, self.tasks, self._door)
         self._stale = StaleTasks(
             directory.of_tasks(),
             runtime.files,
