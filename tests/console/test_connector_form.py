@@ -9,8 +9,9 @@ from urllib.parse import quote
 
 import pytest
 
+from moldau.config.hiding import HIDDEN
 from moldau.console.access import Access
-from moldau.console.connector_form import HIDDEN, changes_of, config_of, form_from
+from moldau.console.connector_form import changes_of, config_of, form_from
 from moldau.console.rendering import BadForm
 from moldau.logging import Loggers
 from moldau.runtime.real import RealRuntime
@@ -38,7 +39,7 @@ def test_settings_stand_in_their_groups_with_errors_and_defaults() -> None:
             {"definition": None, "value": {"name": "odd", "errors": ["no such part"]}},
         ],
     }
-    form = form_from(answer, {"connector.class": "c", "batch": "7", "transforms.a.type": "T"})
+    form = form_from(answer, {"connector.class": "c", "batch": "7", "transforms.a.type": "T"}, {})
     assert [(each.title, each.is_open) for each in form.groups] == [
         ("Database", True), ("Writes", True),
     ]  # fmt: skip
@@ -52,13 +53,55 @@ def test_settings_stand_in_their_groups_with_errors_and_defaults() -> None:
 def test_a_secret_is_not_sent_to_the_browser_and_kept_if_the_field_is_empty() -> None:
     answer = {"configs": [said("password", "PASSWORD", default_value="x")]}
     before = {"connector.class": "c", "password": HIDDEN, "topic": "t", "old": "1"}
-    (field,) = form_from(answer, before).groups[0].fields
+    (field,) = form_from(answer, before, before).groups[0].fields
     assert (field.value, field.default, field.is_kept) == ("", "", True)
 
     kept = config_of({"s.password": "", "s.topic": "u", "does": "save"}, before)
     assert changes_of(before, kept) == {"topic": "u", "old": None}
     new = config_of({"s.password": "p", "more": "a.b = c=d\n\n"}, before)
     assert changes_of(before, new) == {"password": "p", "a.b": "c=d", "topic": None, "old": None}
+
+
+RAW = {
+    "connector.class": "c",
+    "pin": "4711",
+    "connection.url": "jdbc:mysql://db/shop?user=u&password=hunter2&ssl=true",
+    "consumer.override.sasl.jaas.config": 'Plain required password="hunter2";',
+    "store.url": "https://me:hunter2@store/x",
+    "topic": "t",
+}
+"""The config of a connector as a worker of Apache Kafka tells it: with all secrets."""
+
+
+def fields_of(config: dict[str, str]) -> dict[str, str]:
+    """The fields that a browser sends back when nothing was changed in the form of a config."""
+    answer = {
+        "configs": [said("pin", "PASSWORD"), said("connection.url", errors=[config["connection.url"]]), said("topic")]
+    }  # fmt: skip
+    form = form_from(answer, config, config)
+    fields = [each for group in form.groups for each in group.fields]
+    assert "hunter2" not in str(form)
+    assert "4711" not in str(form)
+    sent = {f"s.{each.name}": each.value for each in fields}
+    return sent | {f"k.{each.name}": "1" for each in fields if each.is_kept} | {"more": form.more}
+
+
+def test_secrets_that_a_worker_tells_are_neither_shown_nor_lost() -> None:
+    sent = fields_of(RAW)
+    assert sent["s.connection.url"] == f"jdbc:mysql://db/shop?user=u&password={HIDDEN}&ssl=true"
+    changed = changes_of(RAW, {"connector.class": "c", **config_of(sent | {"s.topic": "u"}, RAW)})
+    assert changed == {"topic": "u"}
+    new = config_of({**sent, "s.pin": "4712", "more": "store.url=https://store"}, RAW)
+    assert changes_of(RAW, {"connector.class": "c", **new}) == {
+        "pin": "4712",
+        "store.url": "https://store",
+        "consumer.override.sasl.jaas.config": None,
+    }
+
+
+def test_what_a_person_has_just_written_is_shown_as_it_is() -> None:
+    typed = {"connector.class": "c", "store.url": "https://me:hunter2@store"}
+    assert form_from({"configs": []}, typed, {}).more == "store.url=https://me:hunter2@store"
 
 
 def test_a_line_that_is_no_setting_is_told() -> None:

@@ -8,8 +8,9 @@ from pathlib import Path
 import httpx
 import pytest
 
+from moldau.config.hiding import HIDDEN
 from moldau.console.access import Access
-from moldau.console.connectors import HIDDEN, Connector, shown
+from moldau.console.connectors import Connector, shown
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.shown import browser
@@ -26,6 +27,8 @@ PAGE = f"/connectors/{QUOTED}"
     [
         ("connection.password", "hunter2", HIDDEN),
         ("producer.override.sasl.jaas.config", "Plain hunter2;", HIDDEN),
+        ("connection.url", "jdbc:mysql://db/s?user=u&password=p@1", f"jdbc:mysql://db/s?user=u&password={HIDDEN}"),
+        ("store", "https://me:p@ss@db/shop", f"https://{HIDDEN}@db/shop"),
         ("connection.url", "jdbc:postgresql://me:hunter2@db/shop", f"jdbc:postgresql://{HIDDEN}@db/shop"),
         ("topics", "orders", "orders"),
     ],

@@ -26,6 +26,8 @@ SETTING: Final = "s."
 """Before the names of a form's fields that are settings of a connector: they may be secrets."""
 MORE: Final = "more"
 """The field with more of them, a line each."""
+KEPT: Final = "k."
+"""Before the names of settings that are kept if their fields are empty."""
 _SHOWN: Final = 200
 _REFUSED: Final = (401, 403)
 _FAILED: Final = 400
@@ -96,7 +98,7 @@ def _shown(row: Row, fields: Mapping[str, str]) -> dict[str, str]:
         name: text[:_SHOWN]
         for name, text in fields.items()
         if not (row.has_messages and name in _HIDDEN)
-        and not name.startswith(SETTING)
+        and not name.startswith((SETTING, KEPT))
         and name != MORE
     }
     settings = [name for name, text in fields.items() if name.startswith(SETTING) and text]

@@ -2,8 +2,12 @@
 
 The worker validates a config and answers with the definition of each setting: its group, meaning,
 default and errors, also for the parts that the config names (transforms, converters). So the form
-fits any connector of any Kafka Connect, and nothing of it is known here. A secret is never sent to
-the browser: an empty field keeps it. Settings that have no field are lines of a text.
+fits any connector of any Kafka Connect, and nothing of it is known here. Settings that have no field
+are lines of a text.
+
+Invariant: a secret that the worker has is never sent to the browser, also if the worker shows it, as
+those of Apache Kafka do. An empty field of a password keeps it; in all other fields and lines
+HIDDEN stands in the place of a secret, and one that comes back as it was shown is not changed.
 """
 
 from __future__ import annotations
@@ -16,18 +20,19 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moldau.console.access import MORE, SETTING
+from moldau.config.hiding import HIDDEN, has_secret_name
+from moldau.console.access import KEPT, MORE, SETTING
 from moldau.console.changes import see
 from moldau.console.connect_api import ConnectApi, ConnectRefused, connector_path
 from moldau.console.connection import Connection
-from moldau.console.connectors import connect_of
+from moldau.console.connectors import connect_of, shown
 from moldau.console.rendering import BadForm, Renderer, form_of
 
 NAME: Final = "name"
 CLASS: Final = "connector.class"
-HIDDEN: Final = "[hidden]"
-"""What a worker of moldau says in place of a secret."""
 _OTHERS: Final = "Settings"
+_NUMBERS: Final = ("INT", "LONG", "SHORT", "DOUBLE")
+_NOTHING: Final[Mapping[str, str]] = {}
 _CONFLICT: Final = 409
 _INVALID: Final = (400, _CONFLICT, 422)
 
@@ -46,7 +51,7 @@ class Field:
     errors: list[str]
     value: str
     is_kept: bool
-    """Whether it is a secret that the worker has and does not show."""
+    """Whether it is a secret that the worker has and a browser does not get."""
 
     @property
     def is_open(self) -> bool:
@@ -82,32 +87,43 @@ class Form:
     error_count: int
 
 
-def form_from(answer: Mapping[str, Any], config: Mapping[str, str]) -> Form:
-    """Return the form for the worker's answer to a config."""
+def form_from(
+    answer: Mapping[str, Any], config: Mapping[str, str], before: Mapping[str, str]
+) -> Form:
+    """Return the form for the worker's answer to a config; `before` is the one that it has."""
     groups: dict[str, Group] = {}
     problems, known = [], {NAME, CLASS}
     for each in answer["configs"]:
         said, definition = each["value"], each.get("definition")
         name = str(said["name"])
         if definition is None or name in (NAME, CLASS):
-            problems += [f"{name}: {text}" for text in said.get("errors") or ()]
+            problems += [f"{name}: {shown('', text)}" for text in said.get("errors") or ()]
             continue
         if not said.get("visible", True) and name not in config:
             continue
         known.add(name)
         title = str(definition.get("group") or _OTHERS)
-        made = _field(definition, said, config.get(name, ""))
+        made = _field(definition, said, config.get(name, ""), before.get(name, ""))
         groups.setdefault(title, Group(title)).fields.append(made)
     others = {name: value for name, value in config.items() if name not in known}
-    more = "\n".join(f"{name}={value}" for name, value in others.items())
+    more = "\n".join(
+        f"{name}={_visible(name, value, before.get(name, ''))}" for name, value in others.items()
+    )
     ordered = sorted(groups.values(), key=lambda each: not each.is_required)
     return Form(ordered, more, problems, int(answer.get("error_count", 0)))
 
 
-def _field(definition: Mapping[str, Any], said: Mapping[str, Any], given: str) -> Field:
+def _visible(name: str, given: str, before: str) -> str:
+    """Return the text of a setting for the browser: what a person has just written as it is, what
+    the worker has without secrets."""
+    return shown(name, before) if given == before else given
+
+
+def _field(definition: Mapping[str, Any], said: Mapping[str, Any], given: str, before: str) -> Field:
     default = definition.get("default_value")
     is_secret = definition["type"] == "PASSWORD"
-    is_kept = is_secret and given == HIDDEN
+    is_kept = is_secret and bool(before) and given == before
+    is_text = definition["type"] not in ("BOOLEAN", *_NUMBERS)
     choices = [str(each) for each in said.get("recommended_values") or ()]
     if definition["type"] == "BOOLEAN":
         choices = ["true", "false"]
@@ -119,32 +135,42 @@ def _field(definition: Mapping[str, Any], said: Mapping[str, Any], given: str) -
         is_required=bool(definition.get("required")),
         default="" if default is None or is_secret else str(default),
         choices=choices,
-        errors=[str(each) for each in said.get("errors") or ()],
-        value="" if is_secret else given,
+        errors=[shown("", str(each)) for each in said.get("errors") or ()],
+        value="" if is_secret else _visible(str(definition["name"]), given, before)
+        if is_text
+        else given,
         is_kept=is_kept,
     )
 
 
 def config_of(form: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
     """Return the config that the fields say. Raise BadForm for a line that is none. An empty field
-    is a setting that is not given, unless it is a secret that the worker has."""
+    is a setting that is not given, unless it is a secret that the worker has: the form says so, or
+    the worker or its name tells it."""
     config = {}
     for key, value in form.items():
         name = key.removeprefix(SETTING)
         if key == name:
             continue
+        known = before.get(name, "")
         if value.strip():
-            config[name] = value
-        elif before.get(name) == HIDDEN:
-            config[name] = HIDDEN
+            config[name] = _meant(name, value, known)
+        elif known and (f"{KEPT}{name}" in form or known == HIDDEN or has_secret_name(name)):
+            config[name] = known
     for number, line in enumerate(form.get(MORE, "").splitlines(), 1):
         if not line.strip():
             continue
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
             raise BadForm(f"more settings, line {number}: write NAME=VALUE")
-        config[name.strip()] = value.strip()
+        name = name.strip()
+        config[name] = _meant(name, value.strip(), before.get(name, ""))
     return config
+
+
+def _meant(name: str, value: str, before: str) -> str:
+    """Return the value that a person means, who may have left it as it was shown."""
+    return before if before and value.strip() == shown(name, before).strip() else value
 
 
 def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
@@ -170,7 +196,7 @@ class ConnectorForms:
         """Choose a class, then the form of its settings."""
         chosen = request.query_params.get("class", "").strip()
         if chosen:
-            return await self._show(request, "", {CLASS: chosen})
+            return await self._show(request, {CLASS: chosen})
         plugins = await self._api().ask("GET", "/connector-plugins")
         plugins = [each for each in plugins if each.get("type") in ("source", "sink")]
         plugins.sort(key=lambda each: (each["type"], each["class"]))
@@ -184,21 +210,22 @@ class ConnectorForms:
         if not config[CLASS]:
             raise BadForm("choose the class of the connector first")
         if form.get("does") == "check":
-            return await self._show(request, "", config, name, is_checked=True)
+            return await self._show(request, config, name, is_checked=True)
         if not name:
-            return await self._show(request, "", config, name, "Give the connector a name.")
+            return await self._show(request, config, name, "Give the connector a name.")
         try:
             await self._api().send("POST", "/connectors", {"name": name, "config": config})
         except ConnectRefused as error:
             if error.status not in _INVALID:
                 raise
-            return await self._show(request, "", config, name, str(error))
+            return await self._show(request, config, name, str(error))
         return see(f"/connectors/{quote(name, safe='')}")
 
     async def edit(self, request: Request) -> Response:
         """The form with the settings that the connector has."""
         name = request.path_params["name"]
-        return await self._show(request, name, await self._config(name), name)
+        config = await self._config(name)
+        return await self._show(request, config, name, before=config)
 
     async def change(self, request: Request) -> Response:
         """Check the settings, or give them to the connector."""
@@ -206,7 +233,7 @@ class ConnectorForms:
         before = await self._config(name)
         config = {CLASS: before[CLASS], **config_of(form, before)}
         if form.get("does") == "check":
-            return await self._show(request, name, config, name, is_checked=True)
+            return await self._show(request, config, name, is_checked=True, before=before)
         changes = changes_of(before, config)
         for key, value in changes.items():
             if value and HIDDEN in value:
@@ -217,7 +244,9 @@ class ConnectorForms:
             except ConnectRefused as error:
                 if error.status not in _INVALID:
                     raise
-                return await self._show(request, name, config, name, str(error))
+                return await self._show(
+                    request, config, name, shown("", str(error)), before=before
+                )
         return see(f"/connectors/{quote(name, safe='')}")
 
     async def _config(self, name: str) -> dict[str, str]:
@@ -227,17 +256,19 @@ class ConnectorForms:
     async def _show(
         self,
         request: Request,
-        existing: str,
         config: Mapping[str, str],
         name: str = "",
         problem: str = "",
         *,
         is_checked: bool = False,
+        before: Mapping[str, str] = _NOTHING,
     ) -> Response:
-        """The form of a config, with the worker's errors once a person has filled it in."""
+        """The form of a config, with the worker's errors once a person has filled it in. `before`
+        is the config that the connector has, if it exists."""
+        existing = name if before else ""
         path = f"/connector-plugins/{quote(config[CLASS], safe='')}/config/validate"
         answer = await self._api().send("PUT", path, {NAME: name or "new", **config})
-        form = form_from(answer, config)
+        form = form_from(answer, config, before)
         is_judged = is_checked or bool(problem)
         return self._renderer.page(
             request,

@@ -13,6 +13,7 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moldau.config.hiding import HIDDEN, has_secret_name, hidden
 from moldau.console.changes import see
 from moldau.console.connect_api import ConnectApi, ConnectRefused, connector_path
 from moldau.console.connection import Connection
@@ -26,9 +27,8 @@ ACTIONS: Final = {
     "restart": ("POST", "/restart", {"includeTasks": "true", "onlyFailed": "false"}),
 }
 QUEUE: Final = "errors.deadletterqueue.topic.name"
-HIDDEN: Final = "(hidden)"
 _SECRET: Final = re.compile(r"password|secret|token|credential|jaas|private|passphrase", re.I)
-_USER_INFO: Final = re.compile(r"(?<=://)[^/@\s]+@")
+_USER_INFO: Final = re.compile(r"(?<=://)[^/\s]+@")
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +85,12 @@ class Connector:
         """Read the worker's answers."""
         own = status.get("connector", {})
         tasks = [
-            Task(each["id"], each["state"], each.get("worker_id", ""), each.get("trace") or "")
+            Task(
+                each["id"],
+                each["state"],
+                each.get("worker_id", ""),
+                shown("", str(each.get("trace") or "")),
+            )
             for each in status.get("tasks", ())
         ]
         return cls(
@@ -93,15 +98,19 @@ class Connector:
             str(status.get("type") or info.get("type") or ""),
             str(own.get("state", "UNASSIGNED")),
             str(own.get("worker_id", "")),
-            str(own.get("trace") or ""),
+            shown("", str(own.get("trace") or "")),
             sorted(tasks, key=lambda each: each.number),
             {key: shown(key, str(value)) for key, value in sorted(info["config"].items())},
         )
 
 
 def shown(key: str, value: str) -> str:
-    """Return the value of a setting without secrets."""
-    return HIDDEN if _SECRET.search(key) else _USER_INFO.sub(f"{HIDDEN}@", value)
+    """Return the value of a setting without secrets: hidden whole if its name tells of one, else
+    with the passwords of addresses hidden. A worker of Apache Kafka answers with all of them."""
+    if not value:
+        return value
+    is_secret = has_secret_name(key) or _SECRET.search(key)
+    return HIDDEN if is_secret else _USER_INFO.sub(f"{HIDDEN}@", hidden(value))
 
 
 def connect_of(connection: Connection) -> ConnectApi:
