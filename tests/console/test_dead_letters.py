@@ -13,6 +13,7 @@ import pytest
 from moldau.client import Consumer
 from moldau.console.access import Access
 from moldau.console.dead_letters import Choice
+from moldau.console.policy_file import read_policy
 from moldau.console.rendering import BadForm
 from moldau.logging import Loggers
 from moldau.runtime.real import RealRuntime
@@ -24,6 +25,14 @@ from tests.console.worker import worker
 
 pytestmark = pytest.mark.real
 
+MASKED = Access(
+    asks_login=True,
+    policy=read_policy(
+        f"roles: {{admin: {{users: ann}}, operator: {{users: bob}}}}\n"
+        f"masks: [{{topics: {QUEUE}, value: $}}]",
+        "roles.yaml",
+    ).policy,
+)
 FIELD = re.compile(r'<input type="hidden" name="([^"]*)" value="([^"]*)">')
 
 
@@ -63,6 +72,21 @@ def test_a_choice_is_the_same_after_its_fields_were_sent() -> None:
             make({"pick:x:1": "1", "range:": "1-2", "other": ""})
 
 
+def test_a_choice_of_more_than_a_replay_has_is_refused_before_anything_is_read() -> None:
+    many = {f"pick:{at}:7": "1" for at in range(20_001)}
+    for wide in ({"pick:0:0": "1", "pick:0:20000": "1"}, many):
+        with pytest.raises(BadForm, match="too far apart"):
+            Choice.picked(wide)
+    with pytest.raises(BadForm, match="tick its box"):
+        Choice.picked({"pick:0:" + "9" * 5000: "1"})
+    for wide in ({"range:0": "0-10001"}, {"range:0": "0-9000", "range:1": "5-1006"}):
+        with pytest.raises(BadForm, match="at most"):
+            Choice.ranged(wide)
+    assert Choice.ranged({"range:0": "0-9000", "range:1": "5-1005"}).ranges == {
+        0: (0, 9000), 1: (5, 1005),
+    }  # fmt: skip
+
+
 async def looks(client: httpx.AsyncClient) -> None:
     connector = (await client.get(f"/connectors/{NAME}")).text
     assert f'href="{PAGE}"' in connector
@@ -73,14 +97,20 @@ async def looks(client: httpx.AsyncClient) -> None:
         assert text in page, text
 
 
-async def replays(client: httpx.AsyncClient, servers: str) -> None:
+async def replays(client: httpx.AsyncClient, other: httpx.AsyncClient, servers: str) -> None:
+    """One console gets the form twice at the same time, and a second console once."""
     before = await records(servers, TOPIC, len(BROKEN) + 1)
     preview = await client.post(f"{PAGE}/plan", data={"which": "all", "times": "1"})
     assert Cells(preview.text).row(TOPIC) == [TOPIC, str(len(BROKEN))]
     assert await records(servers, TOPIC, len(before)) == before, "a preview sends nothing"
     fields = preview_of(preview)
-    done = await client.post(f"{PAGE}/replay", data=fields)
-    assert f"Replayed {len(BROKEN)} records" in done.text
+    answers = await asyncio.gather(
+        *(each.post(f"{PAGE}/replay", data=fields) for each in (client, other, client))
+    )
+    done = [f"Replayed {len(BROKEN)} records" in each.text for each in answers]
+    assert sum(done) == 1, [each.text for each in answers]
+    assert sorted(each.status_code for each in answers) == [200, 400, 400]
+    assert not done[2], "the form that came twice"
     after = await records(servers, TOPIC, len(before) + len(BROKEN))
     bad = sorted(each for each in before if each[2] != (b"k", b"{}", []))
     assert sorted(after) == sorted([*before, *bad]), "place, time, key, value and headers are kept"
@@ -106,6 +136,17 @@ async def replays_one_elsewhere(client: httpx.AsyncClient, servers: str) -> None
     assert (none.status_code, "tick its box" in none.text) == (400, True)
 
 
+async def is_not_shown_what_is_masked(client: httpx.AsyncClient) -> None:
+    """An operator copies no record to a topic where less of it is masked."""
+    picked = {"which": "chosen", "pick:0:0": "1"}
+    for to, status in (("", 200), (TOPIC, 200), ("repaired", 403)):
+        preview = await client.post(f"{PAGE}/plan", data={**picked, "to": to}, auth=("bob", "-"))
+        assert preview.status_code == status, to
+    assert "does not mask all" in preview.text
+    admin = await client.post(f"{PAGE}/plan", data={**picked, "to": "repaired"}, auth=("ann", "-"))
+    assert admin.status_code == 200
+
+
 def test_dead_letters_are_seen_and_replayed(tmp_path: Path) -> None:
     lines: list[str] = []
 
@@ -113,6 +154,7 @@ def test_dead_letters_are_seen_and_replayed(tmp_path: Path) -> None:
         async with EmbeddedBroker() as broker, RealRuntime("worker") as runtime:
             servers = broker.bootstrap_servers
             audit = Loggers(runtime.clock, lines.append).get("audit")
+            admin = Access(True, audit=audit)
             async with worker(runtime, broker, tmp_path) as url:
                 await broken_records(servers)
                 await sink(url, servers, tmp_path)
@@ -121,9 +163,12 @@ def test_dead_letters_are_seen_and_replayed(tmp_path: Path) -> None:
                     assert (await client.post(f"{PAGE}/replay", data={})).status_code == 403
                     preview = await client.post(f"{PAGE}/plan", data={"which": "all"})
                     assert "read-only" in preview.text
-                async with browser(servers, Access(True, audit=audit), connect=url) as client:
-                    await replays(client, servers)
+                async with browser(servers, admin, connect=url) as client:
+                    async with browser(servers, admin, connect=url) as other:
+                        await replays(client, other, servers)
                     await replays_one_elsewhere(client, servers)
+                    async with browser(servers, MASKED, connect=url) as other:
+                        await is_not_shown_what_is_masked(other)
                     missing = await client.get("/dead-letters/lines%2Fof%20a%20file")
                     assert (missing.status_code, "has no dead letter topic" in missing.text) == (
                         400, True,

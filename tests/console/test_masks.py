@@ -76,6 +76,22 @@ def test_no_text_stays_none_and_half_a_character_becomes_one_that_a_page_can_hav
     assert masked('{"a": "\\ud800", "b": 1}', "b").encode() == b'{"a": "\\ud800", "b": "***"}'
 
 
+def test_the_case_of_a_header_s_name_does_not_count() -> None:
+    mask = Mask((MaskRule(("*",), headers=("auth*", "X-Token")),), b"")
+    given = [("Authorization", "a"), ("AUTH", "b"), ("x-token", "c"), ("X-Other", "d")]
+    assert mask.headers(given) == (
+        ("Authorization", "***"), ("AUTH", "***"), ("x-token", "***"), ("X-Other", "d"),
+    )  # fmt: skip
+
+
+def test_a_mask_covers_another_if_it_has_all_of_its_rules() -> None:
+    mail = MaskRule(("*",), value=(path_of("mail"),))
+    card = MaskRule(("*",), key=(path_of("card"),))
+    one, both = Mask((mail,), b""), Mask((card, mail), b"")
+    assert (both.covers(one), one.covers(both), one.covers(None)) == (True, False, True)
+    assert (both.hides_keys, one.hides_keys) == (True, False)
+
+
 def test_keys_and_headers_have_rules_of_their_own() -> None:
     rules = (
         MaskRule(("*",), "remove", key=((),), headers=("x-*",)),

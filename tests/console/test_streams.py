@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from pathlib import Path
 
 import httpx
 import pytest
 
+from moldau.console.access import Access
 from moldau.console.beside import Beside
+from moldau.console.policy_file import read_policy
+from moldau.console.roles import Role
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.app import APP, AT_MS, KEYS, app
@@ -74,6 +78,23 @@ async def looks_into_stores(client: httpx.AsyncClient) -> None:
     assert "No row is here" in later.text
 
 
+MASKED = Access(
+    policy=replace(
+        read_policy("masks: [{topics: '*-changelog', key: $}]", "masks.yaml").policy,
+        fallback=Role.VIEWER,
+    )
+)
+
+
+async def looks_up_no_masked_key(client: httpx.AsyncClient) -> None:
+    """The rows are there with masks; a key that a visitor guesses is not confirmed."""
+    assert set(keys(await client.get(f"{STORES}/counts"))) == {"***"}
+    for query in ("key=w07", "key=none", "first=w07", "last=w07", "first=w07&last=w08"):
+        page = await client.get(f"{STORES}/counts?{query}")
+        assert (page.status_code, "w08" in page.text) == (403, False), query
+        assert "does not see the whole keys" in page.text
+
+
 def test_an_app_and_its_stores_are_looked_at(tmp_path: Path) -> None:
     async def run() -> None:
         async with EmbeddedBroker() as broker, RealRuntime("app") as runtime:
@@ -86,6 +107,9 @@ def test_an_app_and_its_stores_are_looked_at(tmp_path: Path) -> None:
                     for path, (status, text) in BAD.items():
                         page = await client.get(path)
                         assert (page.status_code, text in page.text) == (status, True), path
+                again = Beside.of(f"words={url}", "")
+                async with browser(servers, MASKED, beside=again) as client:
+                    await looks_up_no_masked_key(client)
                 wrong = Beside.of(f"wrong={url}/stores", "")
                 async with browser(servers, beside=wrong) as client:
                     assert "there is no" in (await client.get("/streams/wrong")).text

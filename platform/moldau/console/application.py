@@ -128,7 +128,7 @@ def _of_dead_letters(connection: Connection, renderer: Renderer, clock: Clock) -
     letters = DeadLetters(connection, renderer, clock)
     one, role = "/dead-letters/{name:path}", Role.OPERATOR
     return [
-        ask(f"{one}/plan", letters.plan),
+        ask(f"{one}/plan", letters.plan, "preview a replay of dead letters"),
         change(f"{one}/replay", letters.replay, "replay dead letters", role),
         Row("GET", one, letters.list, action="read dead letters"),
     ]

@@ -8,6 +8,8 @@ of the group `connect-dlq-replay-NAME`, which `moldau connect dlq replay` uses a
 
 Invariants: what a preview has shown is what is sent; it is sent and the offsets are stored in one
 transaction, so nothing is sent twice and nothing half; a replay has RECORDS_MAX records at most.
+A replay that starts fences the one before it, of any console or command, by the transactional id
+of the connector's replays; only then it looks at the offsets. So of two at once one sends.
 """
 
 from __future__ import annotations
@@ -22,14 +24,15 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moldau.client.base.coordinator import GroupMetadata
+from moldau.client.producer.transaction_errors import FatalTransactionError
 from moldau.console.changes import see
 from moldau.console.connect_api import connector_path
 from moldau.console.connection import Connection
 from moldau.console.connectors import QUEUE, connect_of
-from moldau.console.messages import FROMS, Message, Wanted, read
+from moldau.console.messages import FROMS, SCANNED_MAX, Message, Wanted, read
 from moldau.console.rendering import BadForm, Renderer, form_of
-from moldau.console.routes import check_topic, visitor_of
-from moldau.errors.codes import KafkaError
+from moldau.console.routes import check_masks, check_topic, visitor_of
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.runtime import Clock
 
@@ -39,6 +42,8 @@ _POLL_S: Final = 0.5
 _PICK: Final = "pick:"
 _RANGE: Final = "range:"
 _TRANSACTION_MS: Final = "120000"
+_DIGITS_MAX: Final = 18
+_FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -83,7 +88,7 @@ class Choice:
         picks = set()
         for name in form:
             place, _, offset = name.removeprefix(_PICK).partition(":")
-            if name.startswith(_PICK) and place.isdecimal() and offset.isdecimal():
+            if name.startswith(_PICK) and _are_numbers(place, offset):
                 picks.add((int(place), int(offset)))
         if not picks:
             raise BadForm("choose at least one record: tick its box")
@@ -91,6 +96,10 @@ class Choice:
         for partition in {each for each, _ in picks}:
             offsets = [offset for each, offset in picks if each == partition]
             ranges[partition] = (min(offsets), max(offsets) + 1)
+        if _count(ranges) > SCANNED_MAX:
+            raise BadForm(
+                f"the ticked records are too far apart: replay those within {SCANNED_MAX} offsets"
+            )
         return cls(ranges, frozenset(picks), *_aims(form))
 
     @classmethod
@@ -99,10 +108,12 @@ class Choice:
         ranges = {}
         for name, text in form.items():
             place, (begin, _, end) = name.removeprefix(_RANGE), text.partition("-")
-            if name.startswith(_RANGE) and all(map(str.isdecimal, (place, begin, end))):
+            if name.startswith(_RANGE) and _are_numbers(place, begin, end):
                 ranges[int(place)] = (int(begin), int(end))
         if not ranges:
             raise BadForm("there is nothing to replay")
+        if _count(ranges) > RECORDS_MAX:
+            raise BadForm(f"a replay has {RECORDS_MAX} records at most: look at the preview again")
         return cls(ranges, None, *_aims(form))
 
     def has(self, partition: int, offset: int) -> bool:
@@ -147,7 +158,7 @@ class Queue:
 
     @property
     def group(self) -> str:
-        """The group with the offsets of what was replayed."""
+        """The group with the offsets of what was replayed; also the transactional id of replays."""
         return f"connect-dlq-replay-{self.connector}"
 
     def is_of_another(self, facts: Mapping[str, str]) -> bool:
@@ -156,7 +167,11 @@ class Queue:
 
     def target(self, facts: Mapping[str, str], to: str) -> str:
         """Return the topic that a record is replayed to; empty if it is not known."""
-        return to or facts.get("topic", "") or self.otherwise
+        return to or self.origin(facts)
+
+    def origin(self, facts: Mapping[str, str]) -> str:
+        """Return the topic that a record came from; empty if it is not known."""
+        return facts.get("topic", "") or self.otherwise
 
 
 @dataclass(frozen=True, slots=True)
@@ -190,6 +205,8 @@ class DeadLetters:
         self._connection = connection
         self._renderer = renderer
         self._clock = clock
+        self._running: set[str] = set()
+        """The connectors with a replay that runs."""
 
     async def list(self, request: Request) -> Response:
         """Dead letters from some point of the queue."""
@@ -210,12 +227,25 @@ class DeadLetters:
         queue, form = await self._queue(request), await form_of(request)
         is_all = form.get("which") == "all"
         choice = Choice.ranged(form) if is_all else Choice.picked(form)
-        if is_all and choice.ranges != await self._left(queue, choice.ranges):
-            raise BadForm("some of these were replayed meanwhile: look at the preview again")
-        plan = await self._planned(request, queue, choice)
-        if plan.lost or not plan.count:
-            raise BadForm("nothing can be replayed: look at the preview again")
-        await self._send(queue, choice, is_all=is_all)
+        if queue.connector in self._running:
+            raise BadForm(f"a replay of {queue.connector} runs: look at the preview after its end")
+        self._running.add(queue.connector)
+        try:
+            if is_all:
+                await self._check_left(queue, choice)
+            plan = await self._planned(request, queue, choice)
+            if plan.lost or not plan.count:
+                raise BadForm("nothing can be replayed: look at the preview again")
+            await self._send(queue, choice, is_all=is_all)
+        except FatalTransactionError as error:
+            if error.code not in _FENCED:
+                raise
+            raise BadForm(
+                f"another replay of {queue.connector} has begun meanwhile, so this one has sent "
+                "nothing: look at the preview again"
+            ) from error
+        finally:
+            self._running.discard(queue.connector)
         request.state.form = {**form, "replayed": str(plan.count)}  # for the audit log
         path = f"/dead-letters/{quote(queue.connector, safe='')}"
         return see(f"{path}?{urlencode({'replayed': plan.count})}")
@@ -281,7 +311,7 @@ class DeadLetters:
             begin = max(begins[where], known.offset if known is not None else 0)
             end = min(ends[where], begin + left)
             if upto is not None:
-                end = min(ends[where], upto.get(where.partition, (0, 0))[1])
+                end = min(end, upto.get(where.partition, (0, 0))[1])
             if begin < end:
                 ranges[where.partition] = (begin, end)
                 left -= end - begin
@@ -289,9 +319,15 @@ class DeadLetters:
             raise BadForm("all of them were replayed before: tick single ones to replay them again")
         return ranges
 
+    async def _check_left(self, queue: Queue, choice: Choice) -> None:
+        """Raise BadForm if some of the records that a preview has shown were replayed since."""
+        if choice.ranges != await self._left(queue, choice.ranges):
+            raise BadForm("some of these were replayed meanwhile: look at the preview again")
+
     async def _planned(self, request: Request, queue: Queue, choice: Choice) -> Plan:
         """Return the counts of a replay. Raise if a topic is not there, or not allowed."""
         plan = Plan(choice)
+        moved: set[str] = set()
         async for letter in self._letters(queue, choice):
             facts = letter.facts()
             target = queue.target(facts, choice.to)
@@ -301,12 +337,16 @@ class DeadLetters:
                 plan.lost += 1
             else:
                 plan.targets[target] += 1
+                if target != queue.origin(facts):
+                    moved.add(target)
         for target in plan.targets:
             check_topic(request, target)
+            if target in moved:
+                check_masks(request, queue.topic.name, target)
             if target == queue.topic.name:
                 raise BadForm(f"{target} is the dead letter topic itself: choose another one")
             await self._topic(target)
-        plan.is_cut = sum(end - begin for begin, end in choice.ranges.values()) >= RECORDS_MAX
+        plan.is_cut = _count(choice.ranges) >= RECORDS_MAX
         return plan
 
     async def _letters(self, queue: Queue, choice: Choice) -> AsyncIterator[Letter]:
@@ -337,11 +377,13 @@ class DeadLetters:
     async def _send(self, queue: Queue, choice: Choice, *, is_all: bool) -> None:
         """Send the chosen records, and store how far the queue is replayed, in one transaction."""
         settings = {
-            "transactional.id": f"moldau-console-replay-{queue.connector}",
+            "transactional.id": queue.group,
             "transaction.timeout.ms": _TRANSACTION_MS,
         }
         widths: dict[str, int] = {}
         async with self._connection.producer(settings) as producer, producer.transaction():
+            if is_all:  # once more: now no other replay can store offsets unnoticed
+                await self._check_left(queue, choice)
             async for letter in self._letters(queue, choice):
                 facts = letter.facts()
                 if queue.is_of_another(facts):
@@ -362,6 +404,14 @@ class DeadLetters:
                 name = queue.topic.name
                 offsets = {TopicPartition(name, at): end for at, (_, end) in choice.ranges.items()}
                 await producer.send_offsets(offsets, GroupMetadata(queue.group, -1, "", None))
+
+
+def _are_numbers(*texts: str) -> bool:
+    return all(each.isdecimal() and len(each) <= _DIGITS_MAX for each in texts)
+
+
+def _count(ranges: Mapping[int, tuple[int, int]]) -> int:
+    return sum(max(0, end - begin) for begin, end in ranges.values())
 
 
 def _aims(form: Mapping[str, str]) -> tuple[str, bool]:

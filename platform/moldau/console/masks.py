@@ -76,7 +76,7 @@ class MaskRule:
     key: tuple[Path, ...] = ()
     value: tuple[Path, ...] = ()
     headers: tuple[str, ...] = ()
-    """Patterns of names."""
+    """Patterns of names, in any case."""
 
 
 class _Number(str):
@@ -99,6 +99,15 @@ class Mask:
         self._rules = rules
         self._hash_key = hash_key
 
+    @property
+    def hides_keys(self) -> bool:
+        """Whether a part of the keys is hidden."""
+        return any(each.key for each in self._rules)
+
+    def covers(self, other: Mask | None) -> bool:
+        """Whether all that another mask hides is hidden by this one as well."""
+        return other is None or set(other._rules) <= set(self._rules)
+
     def key(self, text: str) -> str:
         """Return the text of a key with its masks."""
         return self._masked(text, ((each.how, each.key) for each in self._rules))
@@ -108,12 +117,13 @@ class Mask:
         return self._masked(text, ((each.how, each.value) for each in self._rules))
 
     def headers(self, headers: Iterable[tuple[str, str]]) -> tuple[tuple[str, str], ...]:
-        """Return the headers with their masks."""
+        """Return the headers with their masks. Upper and lower case count the same in their names,
+        as in those of HTTP, which many of them come from."""
         found = []
         for name, text in headers:
             shown: Any = text
             for each in self._rules:
-                if any(fnmatchcase(name, pattern) for pattern in each.headers):
+                if any(_names(pattern, name) for pattern in each.headers):
                     shown = self._replaced(shown, each.how)
                     if shown is _GONE:
                         break
@@ -172,6 +182,10 @@ class Mask:
             return STARS
         text = str(node) if isinstance(node, str) else _rendered(node)
         return way(text, self._hash_key)
+
+
+def _names(pattern: str, header: str) -> bool:
+    return fnmatchcase(header.casefold(), pattern.casefold())
 
 
 def _below(paths: tuple[Path, ...], name: str) -> tuple[Path, ...]:

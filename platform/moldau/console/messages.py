@@ -1,7 +1,7 @@
 """Reads the messages that a page shows: a part of a topic, oldest or newest first, or its tail.
 
-Invariant: a request reads at most SCANNED_MAX records and for SCAN_S at most, so that a filter that
-matches nothing ends, and says how far it came.
+Invariants: a request reads at most SCANNED_MAX records and for SCAN_S at most, so that a filter that
+matches nothing ends, and says how far it came; of those that match it keeps SHOWN.
 """
 
 from __future__ import annotations
@@ -99,6 +99,11 @@ class Found:
     is_cut: bool = False
     """Whether reading stopped at the limit before the end of the part."""
 
+    def keep(self, *, is_newest: bool) -> None:
+        """Put the messages in their order, and drop those that are not shown."""
+        self.messages.sort(key=lambda each: (each.timestamp_ms, each.offset), reverse=is_newest)
+        del self.messages[SHOWN:]
+
     def to_copy(self, query: Mapping[str, str]) -> Message | None:
         """Return the message that the form is to be filled with, None without `copy`. Raise
         BadForm if its bytes are not all text."""
@@ -162,9 +167,6 @@ async def read(
         await _seek(consumer, wanted, begins, ends)
         decode = Texts(connection.decoder, mask)
         found = await _scan(consumer, clock, wanted, ends, decode)
-    is_newest = wanted.start == "newest"
-    found.messages.sort(key=lambda each: (each.timestamp_ms, each.offset), reverse=is_newest)
-    del found.messages[SHOWN:]
     return found
 
 
@@ -223,6 +225,7 @@ async def _scan(
             end = ends[TopicPartition(left[0].topic, message.partition)]
             if message.offset < end and wanted.matches(message):
                 found.messages.append(message)
+        found.keep(is_newest=wanted.start == "newest")
 
 
 async def tail(

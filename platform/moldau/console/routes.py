@@ -39,11 +39,13 @@ class Row:
     needs: Role = Role.VIEWER
     action: str = ""
     has_messages: bool = False
+    is_look: bool = False
+    """Whether it only reads, though it is a form."""
 
     @property
     def is_change(self) -> bool:
         """Whether it changes the cluster."""
-        return self.method == "POST" and bool(self.action)
+        return self.method == "POST" and bool(self.action) and not self.is_look
 
 
 def look(path: str, run: Endpoint, needs: Role = Role.VIEWER) -> Row:
@@ -56,9 +58,9 @@ def messages(path: str, run: Endpoint, action: str) -> Row:
     return Row("GET", path, run, Role.VIEWER, action, has_messages=True)
 
 
-def ask(path: str, run: Endpoint) -> Row:
-    """Return the row of a form that changes nothing."""
-    return Row("POST", path, run)
+def ask(path: str, run: Endpoint, action: str = "") -> Row:
+    """Return the row of a form that changes nothing. With an action, each look is recorded."""
+    return Row("POST", path, run, action=action, is_look=True)
 
 
 def change(
@@ -86,6 +88,19 @@ def check_topic(request: Request, topic: str) -> None:
         user = visitor.login.user
         raise NotAllowed(
             f"{user} does not see the messages of {topic}: no rule in the file of roles allows it"
+        )
+
+
+def check_masks(request: Request, source: str, target: str) -> None:
+    """Raise NotAllowed if the visitor would see records of one topic with fewer masks once they
+    are copied to another."""
+    visitor = visitor_of(request)
+    before, after = visitor.mask(source), visitor.mask(target)
+    if before is not None and (after is None or not after.covers(before)):
+        user = visitor.login.user
+        raise NotAllowed(
+            f"{target} does not mask all that {source} masks for {user}: choose a topic with the "
+            "same masks, or ask an admin"
         )
 
 

@@ -3,8 +3,9 @@
 A store holds what its changelog has, so the rules about messages of that topic count for the store:
 roles that see it, and masks.
 
-Invariant: a request asks for at most ROWS_MAX rows and one more, which tells whether there are
-others.
+Invariants: a request asks for at most ROWS_MAX rows and one more, which tells whether there are
+others; a visitor that does not see whole keys looks none up, as each answer would tell something of
+them.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from moldau.config.times import parse_time_ms
 from moldau.console.connection import Connection
 from moldau.console.masks import Mask
 from moldau.console.rendering import BadForm, Renderer
-from moldau.console.routes import check_topic, visitor_of
+from moldau.console.routes import NotAllowed, check_topic, visitor_of
 from moldau.console.streams import app_of
 from moldau.console.streams_api import AppRefused, Store
 from moldau.runtime import Clock
@@ -101,6 +102,12 @@ class Stores:
         check_topic(request, store.topic)
         mask = visitor_of(request).mask(store.topic)
         asked = Asked.of(request.query_params, newest_first=store.has_times)
+        if mask is not None and mask.hides_keys and (asked.key or asked.first or asked.last):
+            user = visitor_of(request).login.user
+            raise NotAllowed(
+                f"{user} does not see the whole keys of {store.topic}, which a look-up by key would "
+                "tell: leave key, first and last empty"
+            )
         if asked.key:
             times = self._times(asked, "first", "last") if store.has_times else {}
             found = await app.of_key(store, asked.key, asked.rows, times)

@@ -1,13 +1,16 @@
 """`moldau connect dlq`: list a sink's dead letter queue, or replay its records into their topics.
 
 `replay` reads the queue as a consumer group of its own, so that a record is replayed only once even
-if the command runs often, unless `--where` chooses records. The error headers are removed.
+if the command runs often, unless `--where` chooses records. Records and offsets are in the same
+transactions, whose id is the name of the group as in the console: a replay that starts ends the one
+before it. The error headers are removed.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -17,7 +20,7 @@ from moldau.cli.output import write_json, write_table
 
 if TYPE_CHECKING:
     from moldau.client import ConsumerRecord
-    from moldau.client.sync import Consumer
+    from moldau.client.sync import Consumer, Producer
 
 HEADER: Final = ("OFFSET", "TOPIC", "PARTITION", "AT", "STAGE", "ERROR")
 QUIET_S: Final = 3.0
@@ -112,31 +115,47 @@ def _replay(
 
     bootstrap, queue = where
     counts = {"replayed": 0, "passed over": 0}
-    settings: dict[str, object] = {
+    group = f"connect-dlq-replay-{arguments.name}"
+    reader: dict[str, object] = {
         "bootstrap.servers": bootstrap,
-        "group.id": f"connect-dlq-replay-{arguments.name}",
+        "group.id": group,
         "auto.offset.reset": "earliest",
         "enable.auto.commit": "false",
     }
-    with Producer(bootstrap_servers=bootstrap) as producer, Consumer(settings) as consumer:
+    writer = {"bootstrap.servers": bootstrap}
+    is_once = arguments.where is None
+    if is_once:
+        writer["transactional.id"] = group
+    with Producer(writer) as producer, Consumer(reader) as consumer:
         consumer.assign(consumer.partitions(queue))
-        for record in _all_of(consumer, queue):
-            facts = facts_of(record)
-            if not _is_wanted(arguments)(facts):
-                counts["passed over"] += 1
-                continue
-            topic = _target(facts, config, arguments)
-            headers = [each for each in record.headers if not _is_about_error(each[0])]
-            producer.send(topic, record.value, key=record.key, headers=headers)
-            counts["replayed"] += 1
-        producer.flush()
-        if arguments.where is None:
-            consumer.commit()
+        ends = consumer.end_offsets(consumer.partitions(queue))
+        has_more = True
+        while has_more:
+            # The first block fences other replays, so the offsets are read inside it.
+            with producer.transaction(consumer) if is_once else nullcontext():
+                for part in consumer.poll(QUIET_S):
+                    for record in _records(part):
+                        is_sent = _send(producer, record, config, arguments)
+                        counts["replayed" if is_sent else "passed over"] += 1
+            has_more = any(end > (consumer.position(at) or 0) for at, end in ends.items())
     if arguments.json:
         write_json(context.out, counts)
     else:
         context.out.write(", ".join(f"{count} {what}" for what, count in counts.items()) + "\n")
     return Exit.DONE
+
+
+def _send(
+    producer: Producer, record: ConsumerRecord, config: dict[str, str], arguments: Namespace
+) -> bool:
+    """Send a record without its error headers. Return False if it is not wanted."""
+    facts = facts_of(record)
+    if not _is_wanted(arguments)(facts):
+        return False
+    headers = [each for each in record.headers if not _is_about_error(each[0])]
+    topic = _target(facts, config, arguments)
+    producer.send(topic, record.value, key=record.key, headers=headers)
+    return True
 
 
 def _is_about_error(name: str) -> bool:
