@@ -24,7 +24,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 
 from moldau.client.base.coordinator import GroupMetadata
-from moldau.client.producer.transaction_errors import FatalTransactionError
+from moldau.client.producer.transaction_errors import TransactionError
 from moldau.console.changes import see
 from moldau.console.connect_api import connector_path
 from moldau.console.connection import Connection
@@ -237,7 +237,7 @@ class DeadLetters:
             if plan.lost or not plan.count:
                 raise BadForm("nothing can be replayed: look at the preview again")
             await self._send(queue, choice, is_all=is_all)
-        except FatalTransactionError as error:
+        except TransactionError as error:
             if error.code not in _FENCED:
                 raise
             raise BadForm(
