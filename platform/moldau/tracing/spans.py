@@ -1,7 +1,8 @@
 """Spans, and the queue in which ended ones wait to be pushed.
 
 Invariants: the queue is bounded, and what finds no room is counted and gone: a receiver that is
-away costs neither memory nor time of the records. Any thread may begin and end spans.
+away costs neither memory nor time of the records. A keeper of open spans, which end all at once,
+asks `has_room` first, and keeps no more than the queue can take. Any thread may begin and end spans.
 """
 
 from __future__ import annotations
@@ -91,6 +92,19 @@ class Tracer:
             self._queue.append(span)
         else:
             self.dropped += 1
+
+    def has_room(self, count: int) -> bool:
+        """Whether a span may be begun beside `count` that are open. If not, it counts as dropped:
+        its record goes on with the context that it has."""
+        if count < self._queue_max:
+            return True
+        self.drop()
+        return False
+
+    def drop(self) -> None:
+        """Count a span that is given up."""
+        self.ended += 1
+        self.dropped += 1
 
     @property
     def waiting(self) -> int:

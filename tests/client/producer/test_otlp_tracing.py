@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable
+from dataclasses import replace
 
 import pytest
 from opentelemetry.sdk.trace import TracerProvider
@@ -19,6 +20,9 @@ from moldau.client import (
     Producer,
     ProducerInterceptor,
 )
+from moldau.client.producer import otlp_tracing
+from moldau.client.producer.delivery import Sent
+from moldau.client.producer.record import ProducerRecord
 from moldau.client.sync import Admin
 from moldau.client.sync import Producer as SyncProducer
 from moldau.testing import SyncEmbeddedBroker
@@ -112,6 +116,42 @@ def test_a_name_in_the_settings_turns_it_on_by_the_variables(
         with SyncProducer(settings) as producer:
             producer.send(topic, b"v").result()
         assert of(found, f"send {topic}").service == "named"
+
+
+def later(record: ProducerRecord) -> ProducerRecord:
+    """The record after an interceptor that adds a header."""
+    return replace(record, headers=(*record.headers, ("later", b"1")))
+
+
+def test_a_span_ends_though_a_later_interceptor_adds_a_header() -> None:
+    async def main() -> None:
+        tracing = OtlpTracing(found.address)
+        record = tracing.on_send(ProducerRecord("orders", b"v"))
+        tracing.on_outcome(later(record), Sent("orders", 1, 7, 0), None)
+        assert not tracing._sending
+        tracing.close()
+
+    with receiver() as found:
+        asyncio.run(main())
+        assert of(found, "send orders").facts["messaging.kafka.offset"] == 7
+
+
+def test_sends_without_an_outcome_are_given_up_and_counted(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(otlp_tracing, "_OPEN_MAX", 2)
+
+    async def main() -> None:
+        tracing = OtlpTracing(found.address)
+        records = [tracing.on_send(ProducerRecord("orders", b"v")) for _ in range(5)]
+        tracer = tracing._tracer()
+        assert tracer is not None
+        assert (len(tracing._sending), tracer.dropped) == (2, 3)
+        for each in records:
+            tracing.on_outcome(each, Sent("orders", 1, 7, 0), None)
+        assert (len(tracing._sending), tracer.ended) == (0, 5)
+        tracing.close()
+
+    with receiver() as found:
+        asyncio.run(main())
 
 
 def test_a_ratio_of_nothing_adds_no_header(moldau_broker: SyncEmbeddedBroker, topic: str) -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -12,6 +13,8 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from opentelemetry.trace import SpanKind, StatusCode
 
 from moldau.client import Consumer, KafkaError, NewTopic, Producer, Tracing
+from moldau.client.producer.delivery import Sent
+from moldau.client.producer.record import ProducerRecord
 from moldau.client.sync import Admin
 from moldau.testing import SyncEmbeddedBroker
 
@@ -91,3 +94,13 @@ def test_a_record_that_fails_says_so_in_its_span(
     (send,) = told.of(f"send {topic}")
     assert send.status.status_code is StatusCode.ERROR
     assert send.attributes["error.type"] == "MESSAGE_TOO_LARGE"
+
+
+def test_a_span_ends_though_a_later_interceptor_adds_a_header() -> None:
+    told = Told()
+    record = told.tracing.on_send(ProducerRecord("orders", b"v"))
+    changed = replace(record, headers=(*record.headers, ("later", b"1")))
+    told.tracing.on_outcome(changed, Sent("orders", 1, 7, 0), None)
+    (send,) = told.of("send orders")
+    assert send.attributes["messaging.kafka.offset"] == 7
+    assert not told.tracing._sending

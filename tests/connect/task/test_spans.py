@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from moldau.client import ConsumerRecord
+from moldau.client import ConsumerRecord, TopicPartition
 from moldau.client.consumer.records import PartitionRecords
 from moldau.connect.task.spans import RATIO, SinkSpans, SourceSpans, end_all, traces_of
 from moldau.errors import ConfigError
@@ -20,13 +20,13 @@ def tracer(ratio: float) -> Tracer:
     return Tracer(RealClock(), Sampler(random.Random(1), ratio))
 
 
-def part(*headers: tuple[tuple[str, bytes], ...]) -> PartitionRecords:
+def part(*headers: tuple[tuple[str, bytes], ...], partition: int = 3) -> PartitionRecords:
     """Records with these headers, from offset 7 on."""
     records = [
-        ConsumerRecord("orders", 3, 7 + index, 5, None, b"v", own)
+        ConsumerRecord("orders", partition, 7 + index, 5, None, b"v", own)
         for index, own in enumerate(headers)
     ]
-    return PartitionRecords("orders", 3, records, 7 + len(records), 7 + len(records))
+    return PartitionRecords("orders", partition, records, 7 + len(records), 7 + len(records))
 
 
 def test_a_sink_has_a_span_for_each_record_of_a_trace_until_it_is_put() -> None:
@@ -47,6 +47,31 @@ def test_a_sink_has_a_span_for_each_record_of_a_trace_until_it_is_put() -> None:
     assert (span.error, span.attributes["error.type"]) == ("the table is gone", "ValueError")
     spans.end()
     assert made.waiting == 0, "a span ends once"
+
+
+TRACED = (("traceparent", PARENT.parent),)
+
+
+def test_a_sink_has_no_more_spans_than_the_queue_takes() -> None:
+    made = Tracer(RealClock(), Sampler(random.Random(1), 0.0), queue_max=3)
+    spans = SinkSpans(made, "connect-to", "to")
+    spans.begin(part(TRACED, TRACED, TRACED, TRACED, TRACED))
+    assert (made.dropped, made.waiting) == (2, 0)
+    spans.end()
+    assert (made.dropped, [each.attributes["messaging.kafka.offset"] for each in made.take(9)]) == (
+        2, [7, 8, 9],
+    )  # fmt: skip
+
+
+def test_a_record_that_is_taken_away_before_its_put_has_no_span() -> None:
+    made = tracer(0.0)
+    spans = SinkSpans(made, "connect-to", "to")
+    spans.begin(part(TRACED))
+    spans.begin(part(TRACED, partition=4))
+    spans.drop([TopicPartition("orders", 3)])
+    spans.end()
+    (span,) = made.take(9)
+    assert span.attributes["messaging.destination.partition.id"] == "4"
 
 
 def test_a_source_begins_traces_by_the_ratio_and_follows_those_that_it_is_given() -> None:

@@ -9,7 +9,7 @@ from types import FrameType
 
 from moldau.runtime.real import RealClock
 from moldau.streams import Streams
-from moldau.streams.engine.batches import Chunk, Headers
+from moldau.streams.engine.batches import Chunk, Headers, Outputs
 from moldau.streams.engine.spans import SendSpans
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.tracing import Sampler, SpanContext, Tracer, read_context
@@ -62,6 +62,23 @@ def test_a_record_of_a_trace_has_a_span_and_its_output_the_context() -> None:
     sent, _ = made.take(10)
     assert (sent.name, sent.parent_id) == ("send out", first.context.span_id)
     assert read_context(outputs.headers[2]) == sent.context
+
+
+def test_a_commit_has_no_more_send_spans_than_the_queue_takes() -> None:
+    made = Tracer(RealClock(), Sampler(random.Random(1), 0.0), queue_max=3)
+    outputs = Outputs("out")
+    for _ in range(5):
+        outputs.headers.append(TRACED)
+    sends = SendSpans(made)
+    sends.begin(outputs)
+    sends.begin(outputs)
+    assert (made.dropped, made.waiting) == (7, 0)
+    assert [read_context(each) == PARENT for each in outputs.headers] == [False] * 3 + [True] * 2
+    sends.end()
+    assert (made.dropped, made.waiting) == (7, 3), "what was begun is pushed"
+    made.take(3)
+    sends.begin(outputs)
+    assert made.dropped == 9, "there is room again"
 
 
 def test_traces_that_begin_here_follow_the_ratio() -> None:

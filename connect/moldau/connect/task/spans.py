@@ -1,19 +1,22 @@
 """The spans of a task: `process` of a sink's records, `send` of a source's.
 
 A sink's span is a child of the record's own context, from its conversion to the end of the `put`
-that had it; a batch has no span of its own, as a trace would end there. A source begins the traces
+that had it; a batch has no span of its own, as a trace would end there. All spans of a `put` end at
+once, so only so many are open as the tracer's queue takes. A record that is dropped before the
+`put`, by a rebalance or a seek, has no span: it is read again. A source begins the traces
 of its records, unless they come with a `traceparent` header.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Final
 
 from moldau.client.base.columns import PartitionColumns
 from moldau.client.consumer.records import PartitionRecords
 from moldau.connect.task.messages import TaskSpec
 from moldau.errors import ConfigError
+from moldau.link.metadata import TopicPartition
 from moldau.link.otlp_traces import TraceSettings, trace_settings
 from moldau.link.traces_here import ThreadTraces
 from moldau.records import HeadersGiven
@@ -53,7 +56,7 @@ class SinkSpans:
         self._tracer = tracer
         self._own = {"messaging.consumer.group.name": group, "moldau.connector": connector}
         self._choice = Choice(tracer.sampler)
-        self._open: list[Span] = []
+        self._open: list[tuple[TopicPartition, Span]] = []
 
     def begin(self, part: PartitionRecords | PartitionColumns) -> None:
         """Begin the spans of a polled part."""
@@ -65,19 +68,26 @@ class SinkSpans:
         else:
             offsets = part.offsets()
             headers = [each.headers for each in part.records]
+        where = TopicPartition(part.topic, part.partition)
         index, count = 0, len(offsets)
         while (index := self._choice.next(headers, index, count)) < count:
             parent = self._choice.take(NO_HEADERS if headers is None else headers[index])
-            attributes = about(part.topic, "process", "process", part.partition) | self._own
-            attributes["messaging.kafka.offset"] = offsets[index]
-            name = f"process {part.topic}"
-            self._open.append(self._tracer.begin(name, Kind.CONSUMER, parent, attributes))
+            if self._tracer.has_room(len(self._open)):
+                attributes = about(part.topic, "process", "process", part.partition) | self._own
+                attributes["messaging.kafka.offset"] = offsets[index]
+                name = f"process {part.topic}"
+                span = self._tracer.begin(name, Kind.CONSUMER, parent, attributes)
+                self._open.append((where, span))
             index += 1
+
+    def drop(self, gone: Collection[TopicPartition]) -> None:
+        """Forget the spans of these partitions: their records are not put here."""
+        self._open = [each for each in self._open if each[0] not in gone]
 
     def end(self, error: Exception | None = None) -> None:
         """End them: the records were put, or the task fails."""
         ended, self._open = self._open, []
-        end_all(self._tracer, ended, error)
+        end_all(self._tracer, (span for _, span in ended), error)
 
 
 class SourceSpans:

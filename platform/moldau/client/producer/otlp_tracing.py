@@ -17,6 +17,7 @@ event loop, that of the blocking clients included; the last one follows the clos
 from __future__ import annotations
 
 import sys
+from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
 
 _API: Final = "opentelemetry.trace"
 _SERVICE: Final = "moldau-client"
+_OPEN_MAX: Final = 16_384
+"""How many sends have a span at the same time. One more ends the wait for the oldest."""
 
 
 class OtlpTracing(ProducerInterceptor, ConsumerInterceptor):
@@ -63,7 +66,8 @@ class OtlpTracing(ProducerInterceptor, ConsumerInterceptor):
         self._service = service
         self._traces: Traces | None = None
         self._choice: Choice | None = None
-        self._sending: dict[Any, Span] = {}
+        self._sending: dict[bytes, Span] = {}
+        """By span id: an interceptor after this one may add headers, but it passes the context on."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Begin the span of a record of a recorded trace, and put its context into the headers."""
@@ -80,12 +84,15 @@ class OtlpTracing(ProducerInterceptor, ConsumerInterceptor):
         attributes = about(record.topic, "send", "send")
         span = tracer.begin(f"send {record.topic}", Kind.PRODUCER, parent, attributes)
         headers = with_context(record.headers, span.context)
-        self._sending[headers] = span
+        if len(self._sending) >= _OPEN_MAX:
+            self._give_up_oldest(tracer)
+        self._sending[span.context.span_id] = span
         return replace(record, headers=headers)
 
     def on_outcome(self, record: ProducerRecord, sent: Sent, error: MoldauError | None) -> None:
         """End the record's span."""
-        span = self._sending.pop(tuple(record.headers), None) if self._sending else None
+        context = read_context(record.headers) if self._sending else None
+        span = None if context is None else self._sending.pop(context.span_id, None)
         tracer = self._tracer()
         if span is None or tracer is None:
             return
@@ -122,6 +129,12 @@ class OtlpTracing(ProducerInterceptor, ConsumerInterceptor):
             traces.tracer.end(span, "the client was closed")
         self._sending.clear()
         traces.close()
+
+    def _give_up_oldest(self, tracer: Tracer) -> None:
+        """Forget the span of a send whose outcome does not come, or comes without its context."""
+        with suppress(RuntimeError, StopIteration, KeyError):  # another thread takes spans, too
+            del self._sending[next(iter(self._sending))]
+            tracer.drop()
 
     def _tracer(self) -> Tracer | None:
         """Return the tracer; the first call, where the client runs, starts to push."""

@@ -9,21 +9,21 @@
 
 Names and attributes follow OpenTelemetry's conventions for messaging. A `send` span ends when the
 broker has answered, or the record has failed. A `poll` span links to the records of one partition;
-a `process` span is a child of the `send`. Put this interceptor last: if a later one changes
-headers, the span ends only with the producer.
+a `process` span is a child of the `send`. A later interceptor may add headers; if it takes away
+those of the context, the span ends late, with the producer at the latest.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.client.base.extras import need
 from moldau.client.base.interceptor import ConsumerInterceptor
 from moldau.client.producer.record import ProducerInterceptor, ProducerRecord
-from moldau.records import ConsumerRecord, HeadersGiven
+from moldau.records import ConsumerRecord
 
 if TYPE_CHECKING:
     from moldau.client.consumer.records import PartitionRecords
@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from moldau.errors import MoldauError
 
 _LINKS_MAX: Final = 128
+_OPEN_MAX: Final = 16_384
 
 
 class Tracing(ProducerInterceptor, ConsumerInterceptor):
@@ -42,7 +43,8 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
         self._trace = need("opentelemetry.trace", "otel")
         self._propagate = need("opentelemetry.propagate", "otel")
         self._tracer = self._trace.get_tracer("moldau.client", tracer_provider=provider)
-        self._sending: dict[HeadersGiven, Any] = {}
+        self._sending: dict[tuple[str, bytes | None], Any] = {}
+        """By the header of the context: an interceptor after this one may add others."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Begin a span, and put its context into the headers."""
@@ -58,14 +60,17 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
         context = tuple((name, value.encode()) for name, value in carrier.items())
         headers = (*record.headers, *context)
         if context:
-            self._sending[headers] = span
+            if len(self._sending) >= _OPEN_MAX:
+                self._give_up_oldest()
+            self._sending[context[0]] = span
         else:
             span.end()  # without a context its outcome could not be matched to it
         return replace(record, headers=headers)
 
     def on_outcome(self, record: ProducerRecord, sent: Sent, error: MoldauError | None) -> None:
         """End the record's span."""
-        span = self._sending.pop(tuple(record.headers), None)
+        found = (self._sending.pop(each, None) for each in record.headers if self._sending)
+        span = next((each for each in found if each is not None), None)
         if span is None:
             return
         if sent.partition >= 0:
@@ -77,6 +82,11 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
             span.set_attribute("error.type", type(error).__name__ if code is None else code.name)
             span.set_status(self._trace.StatusCode.ERROR, str(error))
         span.end()
+
+    def _give_up_oldest(self) -> None:
+        """End the span of a send whose outcome does not come, or comes without its context."""
+        with suppress(RuntimeError, StopIteration, KeyError):  # another thread takes spans, too
+            self._sending.pop(next(iter(self._sending))).end()
 
     def on_consume(self, parts: list[PartitionRecords]) -> list[PartitionRecords]:
         """Record one span for the records of each partition."""

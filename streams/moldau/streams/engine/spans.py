@@ -59,7 +59,8 @@ class TaskSpans:
 
 class SendSpans:
     """The `send` spans of outputs with a recorded trace: from the send to the acknowledgement of
-    all that was sent."""
+    all that was sent. They end at once, so only so many are begun as the tracer's queue takes; other
+    outputs keep the context of the `process` span."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
@@ -69,7 +70,9 @@ class SendSpans:
         """Begin a span for each such record, and put its context into its headers."""
         for index, headers in enumerate(outputs.headers):
             parent = read_context(headers) if headers else None
-            if parent is not None and self._tracer.sampler.takes(parent):
+            if parent is None or not self._tracer.sampler.takes(parent):
+                continue
+            if self._tracer.has_room(len(self._open)):
                 attributes = about(outputs.topic, "send", "send")
                 name = f"send {outputs.topic}"
                 span = self._tracer.begin(name, Kind.PRODUCER, parent, attributes)
