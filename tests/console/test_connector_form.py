@@ -76,8 +76,12 @@ RAW = {
 def fields_of(config: dict[str, str]) -> dict[str, str]:
     """The fields that a browser sends back when nothing was changed in the form of a config."""
     answer = {
-        "configs": [said("pin", "PASSWORD"), said("connection.url", errors=[config["connection.url"]]), said("topic")]
-    }  # fmt: skip
+        "configs": [
+            said("pin", "PASSWORD"),
+            said("connection.url", errors=[config["connection.url"]]),
+            said("topic"),
+        ]
+    }
     form = form_from(answer, config, config)
     fields = [each for group in form.groups for each in group.fields]
     assert "hunter2" not in str(form)

@@ -2,11 +2,11 @@
 
 The worker validates a config and answers with the definition of each setting: its group, meaning,
 default and errors, also for the parts that the config names (transforms, converters). So the form
-fits any connector of any Kafka Connect, and nothing of it is known here. Settings that have no field
-are lines of a text.
+fits any connector of any Kafka Connect, and nothing of it is known here. Settings that have no
+field are lines of a text.
 
-Invariant: a secret that the worker has is never sent to the browser, also if the worker shows it, as
-those of Apache Kafka do. An empty field of a password keeps it; in all other fields and lines
+Invariant: a secret that the worker has is never sent to the browser, also if the worker shows it,
+as those of Apache Kafka do. An empty field of a password keeps it; in all other fields and lines
 HIDDEN stands in the place of a secret, and one that comes back as it was shown is not changed.
 """
 
@@ -119,26 +119,28 @@ def _visible(name: str, given: str, before: str) -> str:
     return shown(name, before) if given == before else given
 
 
-def _field(definition: Mapping[str, Any], said: Mapping[str, Any], given: str, before: str) -> Field:
-    default = definition.get("default_value")
+def _field(
+    definition: Mapping[str, Any], said: Mapping[str, Any], given: str, before: str
+) -> Field:
+    name, default = str(definition["name"]), definition.get("default_value")
     is_secret = definition["type"] == "PASSWORD"
     is_kept = is_secret and bool(before) and given == before
-    is_text = definition["type"] not in ("BOOLEAN", *_NUMBERS)
+    value = "" if is_secret else given
+    if definition["type"] not in ("BOOLEAN", *_NUMBERS):
+        value = _visible(name, value, before)
     choices = [str(each) for each in said.get("recommended_values") or ()]
     if definition["type"] == "BOOLEAN":
         choices = ["true", "false"]
     return Field(
-        name=str(definition["name"]),
-        label=str(definition.get("display_name") or definition["name"]),
+        name=name,
+        label=str(definition.get("display_name") or name),
         doc=str(definition.get("documentation") or ""),
         kind=str(definition["type"]),
         is_required=bool(definition.get("required")),
         default="" if default is None or is_secret else str(default),
         choices=choices,
         errors=[shown("", str(each)) for each in said.get("errors") or ()],
-        value="" if is_secret else _visible(str(definition["name"]), given, before)
-        if is_text
-        else given,
+        value=value,
         is_kept=is_kept,
     )
 
@@ -244,9 +246,8 @@ class ConnectorForms:
             except ConnectRefused as error:
                 if error.status not in _INVALID:
                     raise
-                return await self._show(
-                    request, config, name, shown("", str(error)), before=before
-                )
+                problem = shown("", str(error))
+                return await self._show(request, config, name, problem, before=before)
         return see(f"/connectors/{quote(name, safe='')}")
 
     async def _config(self, name: str) -> dict[str, str]:

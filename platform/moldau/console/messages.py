@@ -1,7 +1,7 @@
 """Reads the messages that a page shows: a part of a topic, oldest or newest first, or its tail.
 
-Invariants: a request reads at most SCANNED_MAX records and for SCAN_S at most, so that a filter that
-matches nothing ends, and says how far it came; of those that match it keeps SHOWN.
+Invariants: a request reads at most SCANNED_MAX records and for SCAN_S at most, so that a filter
+that matches nothing ends, and says how far it came; of those that match it keeps SHOWN.
 """
 
 from __future__ import annotations
@@ -166,8 +166,7 @@ async def read(
         begins = await consumer.beginning_offsets(places)
         await _seek(consumer, wanted, begins, ends)
         decode = Texts(connection.decoder, mask)
-        found = await _scan(consumer, clock, wanted, ends, decode)
-    return found
+        return await _scan(consumer, clock, wanted, ends, decode)
 
 
 def chosen(indexes: Iterable[int], partition: str) -> list[int]:

@@ -105,8 +105,8 @@ class Stores:
         if mask is not None and mask.hides_keys and (asked.key or asked.first or asked.last):
             user = visitor_of(request).login.user
             raise NotAllowed(
-                f"{user} does not see the whole keys of {store.topic}, which a look-up by key would "
-                "tell: leave key, first and last empty"
+                f"{user} does not see the whole keys of {store.topic}, which a look-up by key "
+                "would tell: leave key, first and last empty"
             )
         if asked.key:
             times = self._times(asked, "first", "last") if store.has_times else {}

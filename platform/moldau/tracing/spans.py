@@ -1,8 +1,8 @@
 """Spans, and the queue in which ended ones wait to be pushed.
 
 Invariants: the queue is bounded, and what finds no room is counted and gone: a receiver that is
-away costs neither memory nor time of the records. A keeper of open spans, which end all at once,
-asks `has_room` first, and keeps no more than the queue can take. Any thread may begin and end spans.
+away costs neither memory nor time of the records. A keeper of open spans that end all at once asks
+`has_room` first, and keeps no more than the queue can take. Any thread may begin and end spans.
 """
 
 from __future__ import annotations

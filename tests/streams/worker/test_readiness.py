@@ -28,10 +28,10 @@ def test_a_worker_that_awaits_committed_offsets_is_not_ready(
         door = worker._door
         ask = door.committed
 
-        async def committed(partitions: Sequence[TopicPartition]) -> dict[TopicPartition, Committed]:
-            if partitions:
+        async def committed(asked: Sequence[TopicPartition]) -> dict[TopicPartition, Committed]:
+            if asked:
                 seen.append((len(worker.tasks), worker.readiness.waits_for))
-            return await ask(partitions)
+            return await ask(asked)
 
         door.committed = committed  # type: ignore[method-assign]
 

@@ -67,7 +67,7 @@ class OtlpTracing(ProducerInterceptor, ConsumerInterceptor):
         self._traces: Traces | None = None
         self._choice: Choice | None = None
         self._sending: dict[bytes, Span] = {}
-        """By span id: an interceptor after this one may add headers, but it passes the context on."""
+        """By span id: an interceptor after this one may add headers to those of the context."""
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
         """Begin the span of a record of a recorded trace, and put its context into the headers."""

@@ -59,8 +59,8 @@ class TaskSpans:
 
 class SendSpans:
     """The `send` spans of outputs with a recorded trace: from the send to the acknowledgement of
-    all that was sent. They end at once, so only so many are begun as the tracer's queue takes; other
-    outputs keep the context of the `process` span."""
+    all that was sent. They end at once, so only so many are begun as the tracer's queue takes;
+    other outputs keep the context of the `process` span."""
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
