@@ -28,10 +28,12 @@ def test_a_worker_that_awaits_committed_offsets_is_not_ready(
         door = worker._door
         ask = door.committed
 
-        async def committed(asked: Sequence[TopicPartition]) -> dict[TopicPartition, Committed]:
-            if asked:
+        async def committed(
+            partitions: Sequence[TopicPartition],
+        ) -> dict[TopicPartition, Committed]:
+            if partitions:
                 seen.append((len(worker.tasks), worker.readiness.waits_for))
-            return await ask(asked)
+            return await ask(partitions)
 
         door.committed = committed  # type: ignore[method-assign]
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable, Iterator
-from contextlib import nullcontext
+from contextlib import AbstractContextManager, nullcontext
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
@@ -122,7 +122,7 @@ def _replay(
         "auto.offset.reset": "earliest",
         "enable.auto.commit": "false",
     }
-    writer = {"bootstrap.servers": bootstrap}
+    writer: dict[str, object] = {"bootstrap.servers": bootstrap}
     is_once = arguments.where is None
     if is_once:
         writer["transactional.id"] = group
@@ -132,7 +132,7 @@ def _replay(
         has_more = True
         while has_more:
             # The first block fences other replays, so the offsets are read inside it.
-            with producer.transaction(consumer) if is_once else nullcontext():
+            with _block(producer, consumer, is_once=is_once):
                 for part in consumer.poll(QUIET_S):
                     for record in _records(part):
                         is_sent = _send(producer, record, config, arguments)
@@ -143,6 +143,15 @@ def _replay(
     else:
         context.out.write(", ".join(f"{count} {what}" for what, count in counts.items()) + "\n")
     return Exit.DONE
+
+
+def _block(
+    producer: Producer, consumer: Consumer, *, is_once: bool
+) -> AbstractContextManager[object]:
+    """Return a transaction with the consumer's offsets, unless records may be replayed again."""
+    if is_once:
+        return producer.transaction(consumer)
+    return nullcontext()
 
 
 def _send(
