@@ -10,8 +10,8 @@ from typing import Any
 from moldau.client import TopicPartition
 from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.readiness import Readiness
-from moldau.streams.worker.shell import Worker
 from moldau.streams.worker.tasks import TaskId, TaskState
+from moldau.streams.worker.worker import Worker
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.counting import word_count
 from tests.streams.worker.running import Cluster
