@@ -11,7 +11,7 @@ import pytest
 
 from moldau.config.hiding import HIDDEN
 from moldau.console.access import Access
-from moldau.console.connector_form import changes_of, config_of, form_from
+from moldau.console.connector_form import Before, changes_of, config_of, form_from
 from moldau.console.rendering import BadForm
 from moldau.logging import Loggers
 from moldau.runtime.real import RealRuntime
@@ -39,7 +39,9 @@ def test_settings_stand_in_their_groups_with_errors_and_defaults() -> None:
             {"definition": None, "value": {"name": "odd", "errors": ["no such part"]}},
         ],
     }
-    form = form_from(answer, {"connector.class": "c", "batch": "7", "transforms.a.type": "T"}, {})
+    form = form_from(
+        answer, {"connector.class": "c", "batch": "7", "transforms.a.type": "T"}, Before()
+    )
     assert [(each.title, each.is_open) for each in form.groups] == [
         ("Database", True), ("Writes", True),
     ]  # fmt: skip
@@ -53,12 +55,13 @@ def test_settings_stand_in_their_groups_with_errors_and_defaults() -> None:
 def test_a_secret_is_not_sent_to_the_browser_and_kept_if_the_field_is_empty() -> None:
     answer = {"configs": [said("password", "PASSWORD", default_value="x")]}
     before = {"connector.class": "c", "password": HIDDEN, "topic": "t", "old": "1"}
-    (field,) = form_from(answer, before, before).groups[0].fields
+    (field,) = form_from(answer, before, Before(before)).groups[0].fields
     assert (field.value, field.default, field.is_kept) == ("", "", True)
 
-    kept = config_of({"s.password": "", "s.topic": "u", "does": "save"}, before)
+    marked = {"s.password": "", "k.password": "1", "s.topic": "u", "does": "save"}
+    kept = config_of(marked, Before(before))
     assert changes_of(before, kept) == {"topic": "u", "old": None}
-    new = config_of({"s.password": "p", "more": "a.b = c=d\n\n"}, before)
+    new = config_of({"s.password": "p", "more": "a.b = c=d\n\n"}, Before(before))
     assert changes_of(before, new) == {"password": "p", "a.b": "c=d", "topic": None, "old": None}
 
 
@@ -82,7 +85,7 @@ def fields_of(config: dict[str, str]) -> dict[str, str]:
             said("topic"),
         ]
     }
-    form = form_from(answer, config, config)
+    form = form_from(answer, config, Before(config))
     fields = [each for group in form.groups for each in group.fields]
     assert "hunter2" not in str(form)
     assert "4711" not in str(form)
@@ -93,9 +96,11 @@ def fields_of(config: dict[str, str]) -> dict[str, str]:
 def test_secrets_that_a_worker_tells_are_neither_shown_nor_lost() -> None:
     sent = fields_of(RAW)
     assert sent["s.connection.url"] == f"jdbc:mysql://db/shop?user=u&password={HIDDEN}&ssl=true"
-    changed = changes_of(RAW, {"connector.class": "c", **config_of(sent | {"s.topic": "u"}, RAW)})
+    changed = changes_of(
+        RAW, {"connector.class": "c", **config_of(sent | {"s.topic": "u"}, Before(RAW))}
+    )
     assert changed == {"topic": "u"}
-    new = config_of({**sent, "s.pin": "4712", "more": "store.url=https://store"}, RAW)
+    new = config_of({**sent, "s.pin": "4712", "more": "store.url=https://store"}, Before(RAW))
     assert changes_of(RAW, {"connector.class": "c", **new}) == {
         "pin": "4712",
         "store.url": "https://store",
@@ -103,14 +108,26 @@ def test_secrets_that_a_worker_tells_are_neither_shown_nor_lost() -> None:
     }
 
 
+def test_several_lines_are_not_changed_by_the_ends_of_lines_of_a_browser() -> None:
+    before = {"connector.class": "c", "query": "select a\nfrom b", "note": "one\ntwo"}
+    form = form_from({"configs": [said("query")]}, before, Before(before))
+    assert form.more == "note=one\\ntwo"
+    sent = {"s.query": "select a\r\nfrom b\r\n", "more": form.more}
+    assert config_of(sent, Before(before)) == {"query": before["query"], "note": before["note"]}
+    new = config_of({**sent, "s.query": "select a\r\nfrom c"}, Before(before))
+    assert new["query"] == "select a\nfrom c"
+    with pytest.raises(BadForm, match="several lines"):
+        config_of({"more": "note=one"}, Before(before))
+
+
 def test_what_a_person_has_just_written_is_shown_as_it_is() -> None:
     typed = {"connector.class": "c", "store.url": "https://me:hunter2@store"}
-    assert form_from({"configs": []}, typed, {}).more == "store.url=https://me:hunter2@store"
+    assert form_from({"configs": []}, typed, Before()).more == "store.url=https://me:hunter2@store"
 
 
 def test_a_line_that_is_no_setting_is_told() -> None:
     with pytest.raises(BadForm, match="line 2"):
-        config_of({"more": "a=b\nnonsense"}, {})
+        config_of({"more": "a=b\nnonsense"}, Before())
 
 
 @pytest.mark.real

@@ -148,11 +148,11 @@ def test_a_leader_that_was_replaced_unseen_cannot_write() -> None:
             try:
                 await other.start(store.replay)
                 await other.lead("schema-registry-_schemas")
+                await other.append([delete_entry("a", 1)])  # the next election ends its lead
                 status, found = await rest.ask(
                     "POST", "/subjects/b/versions", {"schema": '"string"'}
                 )
                 assert (status, found["error_code"]) == (500, 50001)
-                await other.append([delete_entry("a", 1)])
             finally:
                 await other.aclose()
             made = await rest.register("b", '"string"')

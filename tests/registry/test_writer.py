@@ -30,6 +30,8 @@ class LateLog(SchemasLog):
     def __init__(self, store: Store) -> None:
         self.entries: list[Entry] = []
         self.late: type[BaseException] | None = None
+        self.is_cancelled = False
+        """Whether the request ends before this log has stepped down."""
         self.starts = 0
         self._store = store
         self._read = 0
@@ -39,7 +41,8 @@ class LateLog(SchemasLog):
         self._replay()
 
     async def step_down(self) -> None:
-        pass
+        if self.is_cancelled:
+            raise asyncio.CancelledError
 
     async def append(self, entries: Sequence[Entry]) -> None:
         self.entries += entries
@@ -109,5 +112,19 @@ def test_after_a_cancelled_write_an_instance_reads_the_log_before_it_writes() ->
             assert await one.register("b-value", '"long"') == 2
             assert await one.register("a-value", '"int"') == 1
             assert one.log.starts == 2, "once at the election, and once after the cancelled write"
+
+    asyncio.run(scenario())
+
+
+def test_a_request_that_is_cancelled_while_its_instance_resigns_leaves_an_election() -> None:
+    async def scenario() -> None:
+        async with RealRuntime("writer") as runtime:
+            one = Instance(runtime.clock)
+            await one.writer.follow(URL)
+            one.log.late = TimeoutError
+            one.log.is_cancelled = True
+            with pytest.raises(asyncio.CancelledError):
+                await one.register("a-value", '"int"')
+            assert (one.writer.is_leading, one.elections) == (False, 1)
 
     asyncio.run(scenario())

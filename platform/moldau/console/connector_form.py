@@ -6,13 +6,14 @@ fits any connector of any Kafka Connect, and nothing of it is known here. Settin
 field are lines of a text.
 
 Invariant: a secret that the worker has is never sent to the browser, also if the worker shows it,
-as those of Apache Kafka do. An empty field of a password keeps it; in all other fields and lines
-HIDDEN stands in the place of a secret, and one that comes back as it was shown is not changed.
+as those of Apache Kafka do. An empty field of a password keeps it, as the form marks; in all other
+fields and lines HIDDEN stands in the place of a secret. A value that comes back as it was shown is
+not changed.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 from urllib.parse import quote
@@ -20,19 +21,19 @@ from urllib.parse import quote
 from starlette.requests import Request
 from starlette.responses import Response
 
-from moldau.config.hiding import HIDDEN, has_secret_name
+from moldau.config.hiding import HIDDEN
 from moldau.console.access import KEPT, MORE, SETTING
 from moldau.console.changes import see
 from moldau.console.connect_api import ConnectApi, ConnectRefused, connector_path
 from moldau.console.connection import Connection
 from moldau.console.connectors import connect_of, shown
 from moldau.console.rendering import BadForm, Renderer, form_of
+from moldau.console.secret_settings import SecretSettings
 
 NAME: Final = "name"
 CLASS: Final = "connector.class"
 _OTHERS: Final = "Settings"
 _NUMBERS: Final = ("INT", "LONG", "SHORT", "DOUBLE")
-_NOTHING: Final[Mapping[str, str]] = {}
 _CONFLICT: Final = 409
 _INVALID: Final = (400, _CONFLICT, 422)
 
@@ -87,10 +88,39 @@ class Form:
     error_count: int
 
 
-def form_from(
-    answer: Mapping[str, Any], config: Mapping[str, str], before: Mapping[str, str]
-) -> Form:
-    """Return the form for the worker's answer to a config; `before` is the one that it has."""
+@dataclass(frozen=True, slots=True)
+class Before:
+    """The config that a connector has, and the names of its secrets beside those that tell it."""
+
+    config: Mapping[str, str] = field(default_factory=dict)
+    secrets: Collection[str] = ()
+
+    def of(self, name: str) -> str:
+        """Return the value of a setting; empty if it has none."""
+        return self.config.get(name, "")
+
+    def visible(self, name: str, given: str) -> str:
+        """Return a text of the form for the browser: what a person has just written as it is, what
+        the worker has without secrets."""
+        return self._shown(name) if given == self.of(name) else given
+
+    def meant(self, name: str, text: str) -> str:
+        """Return the value that a person means, which is that of before if the text was left as it
+        was shown. A browser has its own ends of lines."""
+        lines, seen, before = text.strip().splitlines(), self._shown(name).strip(), self.of(name)
+        is_same = lines in (seen.splitlines(), [_in_a_line(seen)])
+        return before if before and is_same else "\n".join(text.splitlines())
+
+    def _shown(self, name: str) -> str:
+        value = self.of(name)
+        return HIDDEN if value and name in self.secrets else shown(name, value)
+
+
+_NEW: Final = Before()
+
+
+def form_from(answer: Mapping[str, Any], config: Mapping[str, str], before: Before) -> Form:
+    """Return the form for the worker's answer to a config."""
     groups: dict[str, Group] = {}
     problems, known = [], {NAME, CLASS}
     for each in answer["configs"]:
@@ -103,31 +133,24 @@ def form_from(
             continue
         known.add(name)
         title = str(definition.get("group") or _OTHERS)
-        made = _field(definition, said, config.get(name, ""), before.get(name, ""))
+        made = _field(definition, said, config.get(name, ""), before)
         groups.setdefault(title, Group(title)).fields.append(made)
     others = {name: value for name, value in config.items() if name not in known}
     more = "\n".join(
-        f"{name}={_visible(name, value, before.get(name, ''))}" for name, value in others.items()
+        f"{name}={_in_a_line(before.visible(name, value))}" for name, value in others.items()
     )
     ordered = sorted(groups.values(), key=lambda each: not each.is_required)
     return Form(ordered, more, problems, int(answer.get("error_count", 0)))
 
 
-def _visible(name: str, given: str, before: str) -> str:
-    """Return the text of a setting for the browser: what a person has just written as it is, what
-    the worker has without secrets."""
-    return shown(name, before) if given == before else given
-
-
 def _field(
-    definition: Mapping[str, Any], said: Mapping[str, Any], given: str, before: str
+    definition: Mapping[str, Any], said: Mapping[str, Any], given: str, before: Before
 ) -> Field:
     name, default = str(definition["name"]), definition.get("default_value")
     is_secret = definition["type"] == "PASSWORD"
-    is_kept = is_secret and bool(before) and given == before
     value = "" if is_secret else given
     if definition["type"] not in ("BOOLEAN", *_NUMBERS):
-        value = _visible(name, value, before)
+        value = before.visible(name, value)
     choices = [str(each) for each in said.get("recommended_values") or ()]
     if definition["type"] == "BOOLEAN":
         choices = ["true", "false"]
@@ -141,24 +164,22 @@ def _field(
         choices=choices,
         errors=[shown("", str(each)) for each in said.get("errors") or ()],
         value=value,
-        is_kept=is_kept,
+        is_kept=is_secret and bool(before.of(name)),
     )
 
 
-def config_of(form: Mapping[str, str], before: Mapping[str, str]) -> dict[str, str]:
+def config_of(form: Mapping[str, str], before: Before) -> dict[str, str]:
     """Return the config that the fields say. Raise BadForm for a line that is none. An empty field
-    is a setting that is not given, unless it is a secret that the worker has: the form says so, or
-    the worker or its name tells it."""
+    is a setting that is not given, unless the form has marked it as a secret that is kept."""
     config = {}
     for key, value in form.items():
         name = key.removeprefix(SETTING)
         if key == name:
             continue
-        known = before.get(name, "")
         if value.strip():
-            config[name] = _meant(name, value, known)
-        elif known and (f"{KEPT}{name}" in form or known == HIDDEN or has_secret_name(name)):
-            config[name] = known
+            config[name] = before.meant(name, value)
+        elif before.of(name) and f"{KEPT}{name}" in form:
+            config[name] = before.of(name)
     for number, line in enumerate(form.get(MORE, "").splitlines(), 1):
         if not line.strip():
             continue
@@ -166,13 +187,14 @@ def config_of(form: Mapping[str, str], before: Mapping[str, str]) -> dict[str, s
         if not equals or not name.strip():
             raise BadForm(f"more settings, line {number}: write NAME=VALUE")
         name = name.strip()
-        config[name] = _meant(name, value.strip(), before.get(name, ""))
+        config[name] = before.meant(name, value.strip())
+        if "\n" in before.of(name) and config[name] != before.of(name):
+            raise BadForm(f"{name} has several lines, which this form cannot change")
     return config
 
 
-def _meant(name: str, value: str, before: str) -> str:
-    """Return the value that a person means, who may have left it as it was shown."""
-    return before if before and value.strip() == shown(name, before).strip() else value
+def _in_a_line(value: str) -> str:
+    return value.replace("\n", "\\n")
 
 
 def changes_of(before: Mapping[str, str], after: Mapping[str, str]) -> dict[str, str | None]:
@@ -190,6 +212,7 @@ class ConnectorForms:
     def __init__(self, connection: Connection, renderer: Renderer) -> None:
         self._connection = connection
         self._renderer = renderer
+        self._secrets = SecretSettings()
 
     def _api(self) -> ConnectApi:
         return connect_of(self._connection)
@@ -208,7 +231,7 @@ class ConnectorForms:
         """Check the settings, or make the connector."""
         form = await form_of(request)
         name = form.get(NAME, "").strip()
-        config = {CLASS: form.get(CLASS, "").strip(), **config_of(form, {})}
+        config = {CLASS: form.get(CLASS, "").strip(), **config_of(form, _NEW)}
         if not config[CLASS]:
             raise BadForm("choose the class of the connector first")
         if form.get("does") == "check":
@@ -226,17 +249,17 @@ class ConnectorForms:
     async def edit(self, request: Request) -> Response:
         """The form with the settings that the connector has."""
         name = request.path_params["name"]
-        config = await self._config(name)
-        return await self._show(request, config, name, before=config)
+        before = await self._before(name)
+        return await self._show(request, before.config, name, before=before)
 
     async def change(self, request: Request) -> Response:
         """Check the settings, or give them to the connector."""
         form, name = await form_of(request), request.path_params["name"]
-        before = await self._config(name)
-        config = {CLASS: before[CLASS], **config_of(form, before)}
+        before = await self._before(name)
+        config = {CLASS: before.of(CLASS), **config_of(form, before)}
         if form.get("does") == "check":
             return await self._show(request, config, name, is_checked=True, before=before)
-        changes = changes_of(before, config)
+        changes = changes_of(before.config, config)
         for key, value in changes.items():
             if value and HIDDEN in value:
                 raise BadForm(f"{key}: write it whole, with what is {HIDDEN} now")
@@ -250,9 +273,10 @@ class ConnectorForms:
                 return await self._show(request, config, name, problem, before=before)
         return see(f"/connectors/{quote(name, safe='')}")
 
-    async def _config(self, name: str) -> dict[str, str]:
+    async def _before(self, name: str) -> Before:
         found = await self._api().ask("GET", connector_path(name, "/config"))
-        return {key: str(value) for key, value in found.items() if key != NAME}
+        config = {key: str(value) for key, value in found.items() if key != NAME}
+        return Before(config, await self._secrets.of(self._api(), config))
 
     async def _show(
         self,
@@ -262,11 +286,11 @@ class ConnectorForms:
         problem: str = "",
         *,
         is_checked: bool = False,
-        before: Mapping[str, str] = _NOTHING,
+        before: Before = _NEW,
     ) -> Response:
         """The form of a config, with the worker's errors once a person has filled it in. `before`
-        is the config that the connector has, if it exists."""
-        existing = name if before else ""
+        is of a connector that exists."""
+        existing = name if before.config else ""
         path = f"/connector-plugins/{quote(config[CLASS], safe='')}/config/validate"
         answer = await self._api().send("PUT", path, {NAME: name or "new", **config})
         form = form_from(answer, config, before)

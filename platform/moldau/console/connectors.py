@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import builtins
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
@@ -19,6 +19,7 @@ from moldau.console.connect_api import ConnectApi, ConnectRefused, connector_pat
 from moldau.console.connection import Connection
 from moldau.console.paging import paged
 from moldau.console.rendering import BadForm, Renderer, form_of
+from moldau.console.secret_settings import GROUP, QUEUE, SecretSettings
 
 NO_CONNECT: Final = "Start the console with --connect URL to see the connectors of a worker."
 ACTIONS: Final = {
@@ -26,7 +27,6 @@ ACTIONS: Final = {
     "resume": ("PUT", "/resume", {}),
     "restart": ("POST", "/restart", {"includeTasks": "true", "onlyFailed": "false"}),
 }
-QUEUE: Final = "errors.deadletterqueue.topic.name"
 _SECRET: Final = re.compile(r"password|secret|token|credential|jaas|private|passphrase", re.I)
 _USER_INFO: Final = re.compile(r"(?<=://)[^/\s]+@")
 
@@ -67,7 +67,7 @@ class Connector:
     @property
     def group(self) -> str:
         """The group with a sink's offsets; empty for a source."""
-        named = self.settings.get("consumer.override.group.id", "")
+        named = self.settings.get(GROUP, "")
         return "" if self.kind != "sink" else named or f"connect-{self.name}"
 
     @property
@@ -81,8 +81,14 @@ class Connector:
         return sum(each.state == "FAILED" for each in self.tasks)
 
     @classmethod
-    def of(cls, name: str, info: Mapping[str, Any], status: Mapping[str, Any]) -> Connector:
-        """Read the worker's answers."""
+    def of(
+        cls,
+        name: str,
+        info: Mapping[str, Any],
+        status: Mapping[str, Any],
+        secrets: Collection[str] = (),
+    ) -> Connector:
+        """Read the worker's answers. The settings in `secrets` are hidden, whatever their names."""
         own = status.get("connector", {})
         tasks = [
             Task(
@@ -100,7 +106,10 @@ class Connector:
             str(own.get("worker_id", "")),
             shown("", str(own.get("trace") or "")),
             sorted(tasks, key=lambda each: each.number),
-            {key: shown(key, str(value)) for key, value in sorted(info["config"].items())},
+            {
+                key: HIDDEN if key in secrets and value else shown(key, str(value))
+                for key, value in sorted(info["config"].items())
+            },
         )
 
 
@@ -126,6 +135,7 @@ class Connectors:
     def __init__(self, connection: Connection, renderer: Renderer) -> None:
         self._connection = connection
         self._renderer = renderer
+        self._secrets = SecretSettings()
 
     def _api(self) -> ConnectApi:
         return connect_of(self._connection)
@@ -150,7 +160,8 @@ class Connectors:
         name, api = request.path_params["name"], self._api()
         info = await api.ask("GET", connector_path(name))
         status = await api.ask("GET", connector_path(name, "/status"))
-        found = Connector.of(name, info, status)
+        secrets = await self._secrets.of(api, info["config"])
+        found = Connector.of(name, info, status, secrets)
         return self._renderer.page(
             request,
             "connector.html",

@@ -28,11 +28,12 @@ from moldau.client.producer.transaction_errors import TransactionError
 from moldau.console.changes import see
 from moldau.console.connect_api import connector_path
 from moldau.console.connection import Connection
-from moldau.console.connectors import QUEUE, connect_of
+from moldau.console.connectors import connect_of
 from moldau.console.messages import FROMS, SCANNED_MAX, Message, Wanted, read
 from moldau.console.rendering import BadForm, Renderer, form_of
 from moldau.console.routes import check_masks, check_topic, visitor_of
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.console.secret_settings import QUEUE
+from moldau.errors.codes import KafkaError
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.runtime import Clock
 
@@ -43,7 +44,6 @@ _PICK: Final = "pick:"
 _RANGE: Final = "range:"
 _TRANSACTION_MS: Final = "120000"
 _DIGITS_MAX: Final = 18
-_FENCED: Final = (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
 
 Headers = Sequence[tuple[str, bytes | None]]
 
@@ -92,10 +92,10 @@ class Choice:
                 picks.add((int(place), int(offset)))
         if not picks:
             raise BadForm("choose at least one record: tick its box")
-        ranges = {}
-        for partition in {each for each, _ in picks}:
-            offsets = [offset for each, offset in picks if each == partition]
-            ranges[partition] = (min(offsets), max(offsets) + 1)
+        ranges: dict[int, tuple[int, int]] = {}
+        for partition, offset in picks:
+            begin, end = ranges.get(partition, (offset, offset + 1))
+            ranges[partition] = (min(begin, offset), max(end, offset + 1))
         if _count(ranges) > SCANNED_MAX:
             raise BadForm(
                 f"the ticked records are too far apart: replay those within {SCANNED_MAX} offsets"
@@ -238,11 +238,11 @@ class DeadLetters:
                 raise BadForm("nothing can be replayed: look at the preview again")
             await self._send(queue, choice, is_all=is_all)
         except TransactionError as error:
-            if error.code not in _FENCED:
+            if not error.is_fenced:
                 raise
             raise BadForm(
-                f"another replay of {queue.connector} has begun meanwhile, so this one has sent "
-                "nothing: look at the preview again"
+                f"another replay of {queue.connector} has begun meanwhile, or this one took too "
+                "long, so it has sent nothing: look at the preview again"
             ) from error
         finally:
             self._running.discard(queue.connector)

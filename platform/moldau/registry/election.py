@@ -89,9 +89,9 @@ class Election:
             await self._member.rejoin("the membership had ended")
 
     async def again(self) -> None:
-        """Ask for another election."""
+        """Ask for another election, because this instance does not write any more."""
         self._leads = False
-        await self._member.rejoin("another instance has begun to write")
+        await self._member.rejoin("the leader has resigned")
 
     async def aclose(self) -> None:
         """Leave the group."""

@@ -113,6 +113,8 @@ class Writer:
     async def _resign(self) -> None:
         """Stop to write, and ask for an election: the next writer reads all before it writes."""
         self._leader = None
-        await self._log.step_down()
-        if self.on_fenced is not None:
-            self.on_fenced()
+        try:
+            await self._log.step_down()
+        finally:  # also if the request is cancelled meanwhile: without an election none writes
+            if self.on_fenced is not None:
+                self.on_fenced()

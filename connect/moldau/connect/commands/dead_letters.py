@@ -17,6 +17,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import bootstrap_named
 from moldau.cli.connect_rest import Rest, add_json, add_url
 from moldau.cli.output import write_json, write_table
+from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
     from moldau.client import ConsumerRecord
@@ -25,6 +26,10 @@ if TYPE_CHECKING:
 HEADER: Final = ("OFFSET", "TOPIC", "PARTITION", "AT", "STAGE", "ERROR")
 QUIET_S: Final = 3.0
 NAME: Final = "errors.deadletterqueue.topic.name"
+
+
+class ReplayEnded(MoldauError):
+    """Another replay of the same connector has begun."""
 
 
 def configure(actions: Any) -> None:
@@ -111,7 +116,7 @@ def _list(where: tuple[str, str], arguments: Namespace, context: Context) -> int
 def _replay(
     where: tuple[str, str], config: dict[str, str], arguments: Namespace, context: Context
 ) -> int:
-    from moldau.client.sync import Consumer, Producer
+    from moldau.client.sync import Consumer, Producer, TransactionError
 
     bootstrap, queue = where
     counts = {"replayed": 0, "passed over": 0}
@@ -126,18 +131,26 @@ def _replay(
     is_once = arguments.where is None
     if is_once:
         writer["transactional.id"] = group
-    with Producer(writer) as producer, Consumer(reader) as consumer:
-        consumer.assign(consumer.partitions(queue))
-        ends = consumer.end_offsets(consumer.partitions(queue))
-        has_more = True
-        while has_more:
-            # The first block fences other replays, so the offsets are read inside it.
-            with _block(producer, consumer, is_once=is_once):
-                for part in consumer.poll(QUIET_S):
-                    for record in _records(part):
-                        is_sent = _send(producer, record, config, arguments)
-                        counts["replayed" if is_sent else "passed over"] += 1
-            has_more = any(end > (consumer.position(at) or 0) for at, end in ends.items())
+    try:
+        with Producer(writer) as producer, Consumer(reader) as consumer:
+            consumer.assign(consumer.partitions(queue))
+            ends = consumer.end_offsets(consumer.partitions(queue))
+            has_more = True
+            while has_more:
+                # The first block fences other replays, so the offsets are read inside it.
+                with _block(producer, consumer, is_once=is_once):
+                    for part in consumer.poll(QUIET_S):
+                        for record in _records(part):
+                            is_sent = _send(producer, record, config, arguments)
+                            counts["replayed" if is_sent else "passed over"] += 1
+                has_more = any(end > (consumer.position(at) or 0) for at, end in ends.items())
+    except TransactionError as error:
+        if not error.is_fenced:
+            raise
+        raise ReplayEnded(
+            f"another replay of {arguments.name} has begun meanwhile and goes on from here: run "
+            "this one again to replay what it leaves"
+        ) from error
     if arguments.json:
         write_json(context.out, counts)
     else:

@@ -14,6 +14,12 @@ from moldau.errors.codes import ErrorCode, KafkaError
 class TransactionError(KafkaError):
     """An error of a transactional producer: one of the three kinds below."""
 
+    @property
+    def is_fenced(self) -> bool:
+        """Whether another producer has begun with the same id, or the cluster has ended the
+        transaction, as a rule because it took too long."""
+        return self.code in (ErrorCode.PRODUCER_FENCED, ErrorCode.INVALID_PRODUCER_EPOCH)
+
 
 class RetriableTransactionError(TransactionError):
     """Nothing is decided yet: make the same call again."""
