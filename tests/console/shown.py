@@ -55,7 +55,8 @@ async def browser(
         given = {"bootstrap.servers": bootstrap, **(settings or {})}
         connection = Connection(given, runtime, registry, connect, beside)
         application = make_application(connection, runtime.clock, ("console", "::1"), allowed)
-        gate = HttpProtection(users=USERS if allowed.policy else {}).guard(application)
+        has_roles = allowed.policy is not None and bool(allowed.policy.roles)
+        gate = HttpProtection(users=USERS if has_roles else {}).guard(application)
         transport = httpx.ASGITransport(gate)
         try:
             async with httpx.AsyncClient(

@@ -26,7 +26,6 @@ from tests.console.worker import worker
 pytestmark = pytest.mark.real
 
 MASKED = Access(
-    asks_login=True,
     policy=read_policy(
         f"roles: {{admin: {{users: ann}}, operator: {{users: bob}}}}\n"
         f"masks: [{{topics: {QUEUE}, value: $}}]",
