@@ -8,7 +8,7 @@ offsets of revoked partitions are committed before they go, except for lost ones
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final, cast
 
@@ -479,14 +479,10 @@ class SinkRunner(TaskRunner):
 
     def _go_to(self, where: TopicPartition, offset: int) -> None:
         self.consumer.seek(where, offset)
-        self._drop([where])
-        self._progress.on_seek(where, offset)
-
-    def _drop(self, gone: Collection[TopicPartition]) -> None:
-        """Drop the pending records of these partitions."""
-        self._pending.drop(gone)
+        self._pending.drop([where])
         if self._spans is not None:
-            self._spans.drop(gone)
+            self._spans.drop([where])
+        self._progress.on_seek(where, offset)
 
     def _commit_if_due(self) -> None:
         if self.now_ms() >= self._commit_ms or self._context.wants_commit:
@@ -570,7 +566,9 @@ class SinkRunner(TaskRunner):
             self._commit(gone, is_last=True)
         self.assigned -= gone
         self._context.paused -= gone
-        self._drop(gone)
+        self._pending.drop(gone)
+        if self._spans is not None:
+            self._spans.drop(gone)
         self._progress.on_gone(gone)
         if self._dead_letters is not None:
             self._dead_letters.forget(gone)
