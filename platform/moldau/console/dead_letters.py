@@ -93,9 +93,9 @@ class Choice:
         if not picks:
             raise BadForm("choose at least one record: tick its box")
         ranges: dict[int, tuple[int, int]] = {}
-        for partition, offset in picks:
-            begin, end = ranges.get(partition, (offset, offset + 1))
-            ranges[partition] = (min(begin, offset), max(end, offset + 1))
+        for partition, at in picks:
+            begin, end = ranges.get(partition, (at, at + 1))
+            ranges[partition] = (min(begin, at), max(end, at + 1))
         if _count(ranges) > SCANNED_MAX:
             raise BadForm(
                 f"the ticked records are too far apart: replay those within {SCANNED_MAX} offsets"
