@@ -18,9 +18,11 @@ from moldau.protocol.messages.create_topics import (
     CreateTopicsResponse,
 )
 from moldau.runtime import Runtime
+from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import run
 from tests.broker.main.processes import BrokerProcess, broker_process
 from tests.broker.server.wire import Wire, wired
+from tests.runtime.arena import HOST
 
 pytestmark = [
     pytest.mark.real,
@@ -92,14 +94,8 @@ def test_a_flood_of_connections_is_turned_away_and_leaves_logs_what_they_need(
 ) -> None:
     async def flood(runtime: Runtime, wire: Wire) -> None:
         assert (await created(wire, "orders", 10))[0] == 0
-        loop = asyncio.get_running_loop()
         with ExitStack() as at_the_end:
-            opened = []
-            for _ in range(2 * LIMIT):
-                each = at_the_end.enter_context(socket.socket())
-                each.setblocking(False)
-                await loop.sock_connect(each, (broker.host, broker.port))
-                opened.append(each)
+            opened = await flooded(at_the_end, broker.host, broker.port)
             closed = [each for each in opened if await gone(each)]
             assert len(opened) - len(closed) < LIMIT - kept_back(LIMIT)
             assert len(closed) >= LIMIT
@@ -121,6 +117,51 @@ def test_a_flood_of_connections_is_turned_away_and_leaves_logs_what_they_need(
         assert code == 0, log
         assert "turns a connection away" in log
         assert "out of service" not in log
+
+
+def test_a_flood_of_clients_leaves_other_brokers_their_connections(tmp_path: Path) -> None:
+    """Clients take all places that they can get at their listener; another broker connects."""
+    clients, brokers, controllers = free_ports(3)
+    given = tmp_path / "node.properties"
+    given.write_text(
+        f"log.dirs={tmp_path / 'data'}\n"
+        "node.id=1\n"
+        "process.roles=broker,controller\n"
+        f"listeners=OUT://127.0.0.1:{clients},IN://127.0.0.1:{brokers},"
+        f"CONTROLLER://127.0.0.1:{controllers}\n"
+        f"controller.quorum.bootstrap.servers=127.0.0.1:{controllers}\n"
+        "controller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=OUT:PLAINTEXT,IN:PLAINTEXT,CONTROLLER:PLAINTEXT\n"
+        "inter.broker.listener.name=IN\n"
+    )
+
+    async def flood(runtime: Runtime, wire: Wire) -> None:
+        assert (await created(wire, "orders", 1))[0] == 0
+        with ExitStack() as at_the_end:
+            opened = await flooded(at_the_end, broker.host, clients)
+            assert [each for each in opened if await gone(each)]
+            for _ in range(3):
+                async with wired(runtime, broker.host, brokers) as other:
+                    assert (await other.produce("orders", [b"value"], 0)).error_code == 0
+
+    words = ("--config", str(given), "--cluster-id", "MkU3OEVBNTcwNTJENDM2Qg")
+    with broker_process(tmp_path, *words) as broker:
+        broker.host, broker.port = HOST, clients  # of the two that it names
+        resource.prlimit(broker.process.pid, resource.RLIMIT_NOFILE, (LIMIT, LIMIT))
+        play(broker, flood)
+        assert broker.stop()[0] == 0
+
+
+async def flooded(at_the_end: ExitStack, host: str, port: int) -> list[socket.socket]:
+    """Open more connections than the process has files."""
+    loop = asyncio.get_running_loop()
+    opened = []
+    for _ in range(2 * LIMIT):
+        each = at_the_end.enter_context(socket.socket())
+        each.setblocking(False)
+        await loop.sock_connect(each, (host, port))
+        opened.append(each)
+    return opened
 
 
 async def gone(opened: socket.socket) -> bool:

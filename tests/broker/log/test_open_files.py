@@ -16,6 +16,7 @@ from moldau.broker.log.open_files import (
     LOG_FILES_MAX,
     advice,
     connections_max,
+    controller_connections_max,
     is_shortage,
     kept_back,
     log_files_max,
@@ -43,6 +44,7 @@ def test_logs_connections_and_what_is_kept_back_are_never_more_than_there_are() 
         shares = log_files_max(limit) + connections_max(limit) + kept_back(limit)
         assert shares == limit
         assert connections_max(limit) >= log_files_max(limit) // 2 > 0
+        assert controller_connections_max(limit) <= connections_max(limit) // 8
     assert kept_back(1 << 20) == KEPT_BACK_MAX
     assert log_files_max(1 << 20) == LOG_FILES_MAX
 

@@ -82,6 +82,26 @@ def test_those_that_the_process_has_no_files_for_are_turned_away_and_not_put_in_
     assert door.arrive(Guest(), 0.0) is Verdict.WAITING
 
 
+def test_clients_leave_files_for_connections_between_brokers() -> None:
+    """An eighth of the files is kept for the protected listener, which may take all."""
+    inside = ListenerOptions("IN", is_protected=True)
+    door: ConnectionLimits[Guest] = ConnectionLimits(NetworkOptions(), lambda: 16)
+    for each in (ListenerOptions("OUT"), inside):
+        door.add_listener(each)
+    clients = [Guest() for _ in range(15)]
+    verdicts = [door.arrive(each, 0.0) for each in clients]
+    assert verdicts == [*[Verdict.ADMITTED] * 14, Verdict.FILES_FULL]
+    assert door.arrive(Guest("IN"), 0.0) is Verdict.ADMITTED
+    assert door.arrive(Guest("IN"), 0.0) is Verdict.ADMITTED
+    assert door.arrive(Guest("IN"), 0.0) is Verdict.FILES_FULL
+
+    door.leave(clients[0])
+    assert door.arrive(Guest("IN"), 0.0) is Verdict.ADMITTED
+    door.leave(clients[1])
+    door.leave(clients[2])
+    assert door.arrive(Guest(), 0.0) is Verdict.ADMITTED
+
+
 def test_who_leaves_lets_the_next_one_in_in_order() -> None:
     door = limits(NetworkOptions(connections_max=1))
     first, second, third = Guest(), Guest(), Guest()

@@ -19,6 +19,9 @@ from moldau.runtime.files import OpenFiles
 
 KEPT_BACK_MAX: Final = 1024
 LOG_FILES_MAX: Final = 32_768
+_CONTROLLER_SHARE: Final = 8
+"""Controllers and brokers have few connections to a controller: an eighth is enough for them, and
+clients cannot take it away."""
 _TO_MAKE_A_LOG: Final = 8
 """The files that are open for a moment while a log is made."""
 _SHORTAGES: Final = frozenset((errno.EMFILE, errno.ENFILE))
@@ -51,6 +54,12 @@ def refusal_of_logs(files: OpenFiles) -> str | None:
 def connections_max(limit: int) -> int:
     """Return the maximum number of connections beside the files of the logs."""
     return limit - kept_back(limit) - log_files_max(limit)
+
+
+def controller_connections_max(limit: int) -> int:
+    """Return how many of `connections_max` are for the listeners of a controller, if the node is a
+    broker too."""
+    return connections_max(limit) // _CONTROLLER_SHARE
 
 
 def is_shortage(error: BaseException) -> bool:

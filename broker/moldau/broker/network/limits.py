@@ -8,7 +8,8 @@ queue if the node stopped accepting. The line is bounded.
 Invariants: `connections` counts the admitted connections; `_by_address` counts all, in line or not.
 Within a listener, connections are admitted in the order of arrival. The node's limit never keeps
 connections out of a protected listener (between brokers): a connection of another listener must
-make room then.
+make room then. Of the files for connections, unprotected listeners never take the last ones, so a
+flood of clients does not stop replication.
 
 Why a line and not a stopped accept: an event loop accepts by itself, and the client sees the same.
 """
@@ -24,6 +25,8 @@ from moldau.broker.network.options import ListenerOptions, NetworkOptions
 
 _MAPPED_PREFIX = "::ffff:"
 _RATES_MAX = 10_000
+_KEPT_SHARE = 8
+"""The share of the files for connections that is kept for protected listeners: an eighth."""
 
 
 class Guest(Protocol):
@@ -104,6 +107,8 @@ class ConnectionLimits(Generic[G]):
         self._room = room
         self._here = 0
         """The sum of `_by_address`."""
+        self._clients = 0
+        """How many of them are at listeners that are not protected."""
         self._rate = Rate(options.connections_per_second)
         self._doors: dict[str, _Door] = {}
         self._by_address: dict[str, int] = {}
@@ -160,24 +165,34 @@ class ConnectionLimits(Generic[G]):
 
     def arrive(self, guest: G, now: float) -> Verdict:
         """Count an accepted connection, unless it is rejected."""
-        room = self._room()
-        if room is not None and self._here >= room:
+        door = self._doors[guest.listener]
+        if not self._has_file(door):
             return Verdict.FILES_FULL
         here = self._by_address.get(guest.address, 0)
         if 0 <= self._limit_of(guest.address) <= here:
             return Verdict.ADDRESS_FULL
         if self._is_fast(guest.address, now):
             return Verdict.ADDRESS_FAST
-        door = self._doors[guest.listener]
         if not door.line and self._has_room(door) and not self._wait(door, now):
-            self._note(guest, here)
+            self._note(guest, here, door)
             self._admit(door, guest)
             return Verdict.ADMITTED
         if len(door.line) >= self._options.waiting_connections_max:
             return Verdict.LINE_FULL
-        self._note(guest, here)
+        self._note(guest, here, door)
         door.line.append(guest)
         return Verdict.WAITING
+
+    def _has_file(self, door: _Door) -> bool:
+        """Whether the process has a file for one more connection of this listener."""
+        room = self._room()
+        if room is None:
+            return True
+        if self._here >= room:
+            return False
+        if door.protected or not any(each.protected for each in self._doors.values()):
+            return True
+        return self._clients < room - room // _KEPT_SHARE
 
     def _is_fast(self, address: str, now: float) -> bool:
         """Whether an address with a quota opens connections too fast. If not, this one counts."""
@@ -194,9 +209,10 @@ class ConnectionLimits(Generic[G]):
         rate.take()
         return False
 
-    def _note(self, guest: G, here: int) -> None:
+    def _note(self, guest: G, here: int, door: _Door) -> None:
         self._by_address[guest.address] = here + 1
         self._here += 1
+        self._clients += not door.protected
 
     def leave(self, guest: G) -> None:
         """Forget a connection that was admitted or in line. Call `enter` next."""
@@ -207,6 +223,7 @@ class ConnectionLimits(Generic[G]):
         else:
             del self._by_address[guest.address]
         door = self._doors[guest.listener]
+        self._clients -= not door.protected
         if guest.is_admitted:
             guest.is_admitted = False
             door.admitted -= 1

@@ -22,6 +22,7 @@ from moldau.broker.controller.levels import SUPPORTED
 from moldau.broker.decision.context import of_node
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
+from moldau.broker.log.open_files import connections_max
 from moldau.broker.network import NetworkMetrics, SocketServer
 from moldau.broker.server.authorization import (
     audit_maker,
@@ -176,7 +177,9 @@ class ControllerNode:
         listeners = read_listeners(settings)
         log = self._loggers.get(f"{LOGGER}.network").bind(node=self.node_id)
         options = network_options(settings, {})
-        self._sockets = sockets = SocketServer(self._runtime, options, self.network_metrics, log)
+        self._sockets = sockets = SocketServer(
+            self._runtime, options, self.network_metrics, log, room=self._connections_max
+        )
         features = {name: Versions(*levels) for name, levels in SUPPORTED.items()}
         service = ControllerService(
             controller, features, lambda: self.image, self._config_view, self._log
@@ -195,6 +198,12 @@ class ControllerNode:
             each.name: Address(each.host or host_name, each.port or bound[each.name])
             for each in listeners.advertised_controller
         }
+
+    def _connections_max(self) -> int | None:
+        """Return the number of connections that this process may have beside the files of its log;
+        None if files are not limited."""
+        limit = self._runtime.files.open_files_max()
+        return None if limit is None else connections_max(limit)
 
     def _config_view(self) -> ConfigView:
         node_id, image = self.node_id, self.image

@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from errno import EADDRNOTAVAIL
-from functools import cache
+from functools import cache, partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from moldau.broker.api.describe_configs import ConfigView
@@ -34,7 +34,7 @@ from moldau.broker.log.clean_shutdown import NO_BROKER_EPOCH
 from moldau.broker.log.directories import LogDirectories
 from moldau.broker.log.directory import LogDirectory
 from moldau.broker.log.meta_properties import check_meta_properties
-from moldau.broker.log.open_files import advice, connections_max
+from moldau.broker.log.open_files import advice, connections_max, controller_connections_max
 from moldau.broker.network import NetworkMetrics, SocketServer
 from moldau.broker.network.limits import plain_address
 from moldau.broker.replication import metrics as replica_metrics
@@ -297,6 +297,7 @@ class Broker:
             network_options(settings, {}),
             self.network_metrics,
             self._loggers.get(f"{LOGGER}.network").bind(node=node_id),
+            room=partial(self._connections_max, of_controller=True),
         )
         self._controller_sockets = sockets
         features = {name: Versions(*levels) for name, levels in SUPPORTED.items()}
@@ -435,13 +436,16 @@ class Broker:
         }
         node.endpoints = self.endpoints
 
-    def _connections_max(self) -> int | None:
-        """Return the number of connections that this process may have beside the files of its logs;
-        None if files are not limited."""
+    def _connections_max(self, *, of_controller: bool = False) -> int | None:
+        """Return the number of connections that this process may have beside the files of its logs,
+        to its controller or else to the broker; None if files are not limited."""
         limit = self._runtime.files.open_files_max()
         if limit is None:
             return None
-        return connections_max(limit)
+        if self._controller_sockets is None and not of_controller:
+            return connections_max(limit)
+        for_controller = controller_connections_max(limit)
+        return for_controller if of_controller else connections_max(limit) - for_controller
 
     async def _join(self, node: Node, controller: LocalController, host_name: str) -> Membership:
         """Register this broker, and wait until it is unfenced."""
