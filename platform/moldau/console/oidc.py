@@ -192,7 +192,7 @@ class Oidc:
         provider = await self.provider()
         token = await self._token(provider, code, pending)
         if self._keys is None:
-            keys = KeyUrl(provider.keys_url, _TIMING, self._runtime, self._log, at_once=False)
+            keys = KeyUrl(provider.keys_url, _TIMING, self._runtime, self._log)
             await keys.fetch()
             self._keys = keys
         client, clock = self.client, self._runtime.clock

@@ -7,12 +7,14 @@ at most once a pause: clients that send nonsense cannot make the node ask more o
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.errors import ConfigError
 from moldau.link.signed_tokens import key_set, no_keys
 from moldau.runtime.http_get import CannotGet, http_get
 from moldau.runtime.real_files import RealFiles
+from moldau.runtime.timeouts import timeout
 
 if TYPE_CHECKING:
     from moldau.logging import Logger
@@ -20,6 +22,7 @@ if TYPE_CHECKING:
 
 _LOOK_SECONDS: Final = 1.0
 _GET_SECONDS: Final = 5.0
+_FIRST_SECONDS: Final = 6.0
 _BYTES_MAX: Final = 1 << 20
 _UNKNOWN_PAUSE_S: Final = 10.0
 
@@ -82,13 +85,10 @@ class KeyTiming(NamedTuple):
 
 
 class KeyUrl:
-    """The public keys at a URL. The first ones are fetched at once, later ones beside the logins. A
-    node starts without them if the URL does not answer, and lets no token in until it does. What
-    has no time to wait for the first ones asks for them with `fetch`."""
+    """The public keys at a URL, fetched beside the logins. What has time to wait for the first ones
+    calls `first`, or `fetch` where a token needs them. Without keys no token is let in."""
 
-    def __init__(
-        self, url: str, timing: KeyTiming, runtime: Runtime, log: Logger, *, at_once: bool = True
-    ) -> None:
+    def __init__(self, url: str, timing: KeyTiming, runtime: Runtime, log: Logger) -> None:
         self._url = url
         self._timing = timing
         self._runtime = runtime
@@ -98,8 +98,14 @@ class KeyUrl:
         self._is_asking = False
         self._unknown_until = 0.0
         self._due_at = runtime.clock.monotonic()
-        if at_once:
-            self._take(self._get)
+
+    async def first(self) -> None:
+        """Fetch the first keys. After a few seconds they are waited for no longer: logins ask for
+        them again."""
+        self._is_asking = True
+        with suppress(TimeoutError):
+            async with timeout(_FIRST_SECONDS):
+                await self._refresh()
 
     def __call__(self) -> Any:
         """Return the present keys, and fetch new ones if it is time."""
@@ -125,26 +131,12 @@ class KeyUrl:
             await self._refresh()
 
     async def _refresh(self) -> None:
-        try:
-            found: bytes | CannotGet
-            try:
-                found = await self._runtime.run_blocking(self._get)
-            except CannotGet as error:
-                found = error
-            self._take(lambda: _raised(found))
-        finally:
-            self._is_asking = False
-
-    def _get(self) -> bytes:
-        return http_get(self._url, _GET_SECONDS, _BYTES_MAX)
-
-    def _take(self, get: Any) -> None:
         """Use the fetched keys, or keep the present ones and ask again after a pause."""
-        now = self._runtime.clock.monotonic()
         try:
-            self._keys = key_set(get().decode())
+            found = await self._runtime.run_blocking(http_get, self._url, _GET_SECONDS, _BYTES_MAX)
+            keys = key_set(found.decode())
         except (CannotGet, ConfigError, UnicodeDecodeError) as error:
-            self._due_at = now + self._pause_s
+            self._due_at = self._runtime.clock.monotonic() + self._pause_s
             self._pause_s = min(self._pause_s * 2, self._timing.backoff_max_s)
             self._log.warn(
                 "the keys of tokens cannot be fetched; those that are known stay",
@@ -153,11 +145,8 @@ class KeyUrl:
                 known=len(self._keys.keys),
             )
         else:
+            self._keys = keys
             self._pause_s = self._timing.backoff_s
-            self._due_at = now + self._timing.refresh_s
-
-
-def _raised(found: bytes | CannotGet) -> bytes:
-    if isinstance(found, CannotGet):
-        raise found
-    return found
+            self._due_at = self._runtime.clock.monotonic() + self._timing.refresh_s
+        finally:
+            self._is_asking = False

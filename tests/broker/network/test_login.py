@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 from struct import pack
 
 import pytest
 
 from moldau.broker.network import ListenerOptions
-from moldau.broker.security.login import LoginTerms, Method
+from moldau.broker.security.login import Away, LoginTerms, Method, Step
 from moldau.broker.security.plain import PlainServer
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.api_versions import ApiVersionsRequest, ApiVersionsResponse
@@ -21,7 +22,7 @@ from moldau.protocol.versions import Versions
 from moldau.runtime import Runtime
 from tests.broker.network.arena import Arena, Client, ScriptedService, ask, echo, serving
 from tests.broker.network.test_idle_connections import after
-from tests.runtime.arena import ARENAS, HOST, play
+from tests.runtime.arena import ARENAS, HOST, REAL_ARENAS, play, until
 
 ALICE, BOB = b"\0alice\0canary", b"\0bob\0canary"
 FAILED = ErrorCode.SASL_AUTHENTICATION_FAILED
@@ -29,11 +30,17 @@ FAILED = ErrorCode.SASL_AUTHENTICATION_FAILED
 Scenario = Callable[[Arena, ScriptedService], Awaitable[None]]
 
 
-def run(arena: str, scenario: Scenario, renew_ms_max: int = 0, delay_ms: int = 100) -> list[str]:
+def run(
+    arena: str,
+    scenario: Scenario,
+    renew_ms_max: int = 0,
+    delay_ms: int = 100,
+    away: Away | None = None,
+) -> list[str]:
     """Play against a listener with PLAIN, and return the log."""
     users = {"alice": "canary", "bob": "canary"}
     terms = LoginTerms(
-        {"PLAIN": Method(lambda: PlainServer(users), renew_ms_max)},
+        {"PLAIN": Method(lambda: PlainServer(users), renew_ms_max, away)},
         failure_delay_ms=delay_ms,
         receive_bytes_max=1000,
     )
@@ -108,6 +115,44 @@ def test_everything_may_come_in_one_packet() -> None:
         assert await client.text() == "hello"
 
     run("simulated", scenario)
+
+
+class Elsewhere:
+    """Where steps of logins are done that read files: when the test says so."""
+
+    def __init__(self) -> None:
+        self.steps: list[Callable[[], object]] = []
+
+    def __call__(self, step: Step, then: Callable[[Step], object]) -> None:
+        self.steps.append(partial(then, step))
+
+
+@pytest.mark.parametrize("arena", REAL_ARENAS)
+def test_what_follows_a_step_that_is_done_elsewhere_waits_for_it(arena: str) -> None:
+    elsewhere = Elsewhere()
+
+    async def scenario(at: Arena, service: ScriptedService) -> None:
+        clients = [await at.connect() for _ in range(3)]
+        for client, data in zip(clients, (ALICE, BOB + b"x", ALICE), strict=True):
+            assert await shake(client) == 0
+            client.send(SaslAuthenticateRequest(auth_bytes=data), 2)
+        first, refused, lost = clients
+        first.send(ask("hello"))
+        refused.send(ask("hello"))
+        await until(lambda: len(elsewhere.steps) == 3)
+        lost.writer.transport.abort()
+        assert not service.requests
+        for finish in elsewhere.steps:
+            finish()
+        for client, code in ((first, 0), (refused, FAILED)):
+            answer = await client.receive()
+            assert isinstance(answer, SaslAuthenticateResponse)
+            assert answer.error_code == code
+        assert await first.text() == "hello"
+        await until(lambda: at.server.connections == 1)
+        assert len(service.requests) == 1
+
+    run(arena, scenario, away=elsewhere)
 
 
 @pytest.mark.parametrize("arena", ARENAS)

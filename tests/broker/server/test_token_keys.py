@@ -42,6 +42,8 @@ class Provider:
         self.body = published(FIRST)
         self.asked = 0
         self.url = ""
+        self.may_answer = threading.Event()
+        self.may_answer.set()
 
 
 @contextmanager
@@ -51,6 +53,7 @@ def provider() -> Iterator[Provider]:
     class Answers(BaseHTTPRequestHandler):
         def do_GET(self) -> None:
             found.asked += 1
+            found.may_answer.wait(60)
             self.send_response(found.status)
             self.end_headers()
             self.wfile.write(found.body)
@@ -74,9 +77,10 @@ def token(key: ECKey, kid: str) -> str:
     return jwt.encode({"alg": "ES256", "kid": kid}, claims, key)
 
 
-def checking(runtime: Runtime, url: str, lines: list[str]) -> Callable[[str], bool]:
+async def checking(runtime: Runtime, url: str, lines: list[str]) -> Callable[[str], bool]:
     log = Loggers(runtime.clock, lines.append).get("test")
     keys = KeyUrl(url, TIMING, runtime, log)
+    await keys.first()
     check = TokenCheck(TokenTerms("i", ("kafka",)), keys, lambda: runtime.clock.wall_ms() / 1000)
 
     def admits(text: str) -> bool:
@@ -97,7 +101,7 @@ async def until(holds: Callable[[], bool]) -> None:
 def test_new_keys_are_fetched_for_a_token_that_names_one() -> None:
     async def main(runtime: Runtime) -> None:
         with provider() as at:
-            admits = checking(runtime, at.url, [])
+            admits = await checking(runtime, at.url, [])
             assert admits(token(FIRST, "a"))
             assert not admits(token(SECOND, "a")), "another key by the same name"
             assert at.asked == 1
@@ -110,12 +114,27 @@ def test_new_keys_are_fetched_for_a_token_that_names_one() -> None:
     play("asyncio", main)
 
 
+def test_a_slow_answer_holds_up_nothing_else() -> None:
+    """The answer comes only after the event loop has gone on."""
+
+    async def main(runtime: Runtime) -> None:
+        with provider() as at:
+            at.may_answer.clear()
+            opening = asyncio.create_task(checking(runtime, at.url, []))
+            await until(lambda: at.asked == 1)
+            assert not opening.done()
+            at.may_answer.set()
+            assert (await opening)(token(FIRST, "a"))
+
+    play("asyncio", main)
+
+
 def test_nothing_is_let_in_without_keys_and_failures_keep_the_known_ones() -> None:
     async def main(runtime: Runtime) -> None:
         lines: list[str] = []
         with provider() as at:
             at.status = 500
-            admits = checking(runtime, at.url, lines)
+            admits = await checking(runtime, at.url, lines)
             assert not admits(token(FIRST, "a"))
             await until(lambda: not admits(token(FIRST, "a")) and at.asked >= 3)
             assert any("it answers 500" in each for each in lines)

@@ -18,7 +18,14 @@ IN_LINE = 1
 BUSY = 2
 MEMORY = 4
 THROTTLED = 8
-_NAMES = {IN_LINE: "in_line", BUSY: "busy", MEMORY: "memory", THROTTLED: "throttled"}
+LOGIN = 16
+_NAMES = {
+    IN_LINE: "in_line",
+    BUSY: "busy",
+    MEMORY: "memory",
+    THROTTLED: "throttled",
+    LOGIN: "login",
+}
 
 
 class Holds:

@@ -17,8 +17,9 @@ from struct import Struct
 from typing import TYPE_CHECKING, Any, Final, cast
 
 from moldau.broker.decision.context import Principal
+from moldau.broker.network.holds import LOGIN
 from moldau.broker.network.reason import Reason
-from moldau.broker.security.login import Login, LoginState, LoginTerms
+from moldau.broker.security.login import Login, LoginState, LoginTerms, Step
 from moldau.broker.security.mechanism import LoginFailed
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.connection import Arrival, ServerConnection
@@ -147,8 +148,27 @@ class LoginService:
             data = bytes(request.body)
         else:
             data = bytes(cast(SaslAuthenticateRequest, request.decode()).auth_bytes)
+        away = login.away
+        if away is None:
+            self._take(request, session, lambda: login.on_message(data))
+            return
+        connection = request.connection
+        connection.holds.hold(LOGIN, connection.acceptor.reactor.metrics)
+        away(login.step(data), lambda result: self._on_result(request, session, result))
+
+    def _on_result(self, request: Request, session: _Session, result: Step) -> None:
+        """Take the result of a step that was done elsewhere, and read the connection again."""
+        connection = request.connection
+        connection.holds.let_go(LOGIN)
+        if not connection.is_ending:
+            self._take(request, session, lambda: session.login.on_answer(result))
+            connection.wake()
+
+    def _take(self, request: Request, session: _Session, answer_of: Step) -> None:
+        """Answer a message of the mechanism."""
+        login = session.login
         try:
-            answer = login.on_message(data)
+            answer = answer_of()
         except LoginFailed as error:
             words = "Authentication failed: Invalid user credentials"
             if login.mechanism:

@@ -19,7 +19,7 @@ from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any, cast
 
 from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext
-from moldau.broker.network.holds import BUSY, IN_LINE, MEMORY, THROTTLED, Holds
+from moldau.broker.network.holds import BUSY, IN_LINE, LOGIN, MEMORY, THROTTLED, Holds
 from moldau.broker.network.idle import NO_SLOT
 from moldau.broker.network.outbox import Part
 from moldau.broker.network.reason import Reason
@@ -387,7 +387,7 @@ class Connection(asyncio.BufferedProtocol):
         read."""
         return (
             self._sender.is_blocked
-            or self.holds.bits & (IN_LINE | THROTTLED) != 0
+            or self.holds.bits & (IN_LINE | THROTTLED | LOGIN) != 0
             or len(self.protocol.unanswered) >= self._in_flight_max
             or self._sender.outbox.size >= self._reactor.options.unsent_bytes_pause
             or self._is_draining

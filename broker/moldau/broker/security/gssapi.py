@@ -1,7 +1,7 @@
 """The server's side of GSSAPI (RFC 4752): logins with Kerberos, checked with a key table.
 
 A login asks nothing of the network: a client's ticket is opened with the keys of the key table,
-which is read anew for each login.
+which is read anew for each login. So steps are done in a thread (`Method.away`).
 
 Invariants: the user is the principal of the ticket, by the rules; the name that a client asks to
 act for counts for nothing, as in Kafka (CVE-2017-12610). Nothing but "no security layer" is offered

@@ -14,13 +14,19 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from enum import Enum
-from typing import Final
+from functools import partial
+from typing import Final, TypeAlias
 
 from moldau.broker.security.mechanism import LoginFailed, Mechanism
 from moldau.errors.codes import ErrorCode
 from moldau.protocol.framing import MAX_FRAME_BYTES_BEFORE_LOGIN
 
 NO_END: Final = 0
+Step: TypeAlias = Callable[[], bytes]
+"""Takes a message of the client, and returns the answer or raises LoginFailed."""
+Away: TypeAlias = Callable[[Step, Callable[[Step], object]], object]
+"""Does a step beside everything else. Its second argument is called with the result, as a function
+that returns the answer or raises LoginFailed."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,6 +37,8 @@ class Method:
     """Begins a login."""
     renew_ms_max: int = 0
     """`connections.max.reauth.ms`: a login must be renewed after this time. 0: never."""
+    away: Away | None = None
+    """How its steps are done if they read files; None if they do not."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,15 +100,32 @@ class Login:
         self.state = LoginState.EXCHANGING
         return ErrorCode.NONE
 
+    @property
+    def away(self) -> Away | None:
+        """How the next step is done if it reads files."""
+        if self.state is not LoginState.EXCHANGING:
+            return None
+        return self._terms.methods[self.mechanism].away
+
     def on_message(self, data: bytes) -> bytes:
         """Take a message of the mechanism, and return the answer. Raise LoginFailed."""
+        return self.on_answer(self.step(data))
+
+    def step(self, data: bytes) -> Step:
+        """Return the step for a message, which may be done in a thread. `on_answer` takes its
+        result; nothing else is called before. Raise LoginFailed."""
         if self.state is not LoginState.EXCHANGING:
             self.state = LoginState.FAILED
             raise LoginFailed("a message of a mechanism that is not chosen")
+        assert self._exchange is not None
+        return partial(self._exchange.step, data)
+
+    def on_answer(self, result: Step) -> bytes:
+        """Take the result of a step, and return the answer. Raise LoginFailed."""
         exchange = self._exchange
         assert exchange is not None
         try:
-            answer = exchange.step(data)
+            answer = result()
             self.user = exchange.user
             if exchange.is_done:
                 self._check_same(exchange)

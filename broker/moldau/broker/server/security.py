@@ -21,7 +21,7 @@ from moldau.broker.security.mapping import mapper, parse_rules
 from moldau.broker.security.oauth import OAUTHBEARER, OAuthServer
 from moldau.broker.security.plain import PLAIN, PlainServer, users_of
 from moldau.broker.security.scram import ScramServer
-from moldau.broker.server.kerberos import kerberos_logins
+from moldau.broker.server.kerberos import in_a_thread, kerberos_logins
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
 from moldau.errors import ConfigError
@@ -98,11 +98,11 @@ def own_settings(settings: Settings, listener: str) -> Settings:
     return settings.with_prefix(f"{PREFIX}{listener.lower()}.")
 
 
-def secured(
+async def secured(
     options: ListenerOptions, listener: Listener, ground: SecurityGround
 ) -> ListenerOptions:
-    """Return the options with encryption and logins as the listener's protocol says. Raise
-    ConfigError that names the listener."""
+    """Return the options with encryption and logins as the listener's protocol says. What reads
+    files or asks other servers runs in threads. Raise ConfigError that names the listener."""
     protocol = listener.security_protocol
     try:
         if protocol.endswith("SSL"):
@@ -111,7 +111,7 @@ def secured(
             rules = own_settings(ground.settings(), listener.name)[tls.ssl_principal_mapping_rules]
             options = replace(options, principal_of=_principal_of(rules))
         if protocol.startswith("SASL"):
-            options = replace(options, login=_login_terms(listener, ground))
+            options = replace(options, login=await _login_terms(listener, ground))
     except ConfigError as error:
         error.context = {**error.context, "listener": listener.name}
         raise
@@ -203,11 +203,11 @@ def _tls_server(listener: Listener, ground: SecurityGround) -> TlsServer:
 # Logins
 
 
-def _login_terms(listener: Listener, ground: SecurityGround) -> LoginTerms:
+async def _login_terms(listener: Listener, ground: SecurityGround) -> LoginTerms:
     settings = ground.settings()
     own = own_settings(settings, listener.name)
     names = own[sasl.sasl_enabled_mechanisms]
-    methods = {each.upper(): _method(each.upper(), listener, own, ground) for each in names}
+    methods = {each.upper(): await _method(each.upper(), listener, own, ground) for each in names}
     if not methods:
         raise ConfigError(
             "a listener with logins needs a mechanism", setting=sasl.sasl_enabled_mechanisms.name
@@ -219,7 +219,7 @@ def _login_terms(listener: Listener, ground: SecurityGround) -> LoginTerms:
     )
 
 
-def _method(name: str, listener: Listener, own: Settings, ground: SecurityGround) -> Method:
+async def _method(name: str, listener: Listener, own: Settings, ground: SecurityGround) -> Method:
     if name not in MECHANISMS:
         raise ConfigError(
             "this mechanism is not offered here",
@@ -236,12 +236,13 @@ def _method(name: str, listener: Listener, own: Settings, ground: SecurityGround
         passwords = users_of(module.options)
         return Method(lambda: PlainServer(passwords), lifetime_ms)
     if name == OAUTHBEARER:
-        check = _token_check(own, ground)
+        check = await _token_check(own, ground)
         return Method(lambda: OAuthServer(check), lifetime_ms)
     if name == GSSAPI:
         module = _module(own, listener.name, GSSAPI)
         setting = _jaas_name(listener.name, GSSAPI)
-        return Method(kerberos_logins(own, module, setting), lifetime_ms)
+        begin_kerberos = await ground.runtime.run_blocking(kerberos_logins, own, module, setting)
+        return Method(begin_kerberos, lifetime_ms, in_a_thread(ground.runtime))
     mechanism = SCRAM_MECHANISMS[name]
 
     def begin() -> ScramServer:
@@ -257,7 +258,7 @@ def _method(name: str, listener: Listener, own: Settings, ground: SecurityGround
     return Method(begin, lifetime_ms)
 
 
-def _token_check(own: Settings, ground: SecurityGround) -> TokenCheck:
+async def _token_check(own: Settings, ground: SecurityGround) -> TokenCheck:
     """Return the check of tokens. Nothing about it is optional: without an issuer, an audience or
     keys the listener does not open."""
     issuer = own[oauth.sasl_oauthbearer_expected_issuer]
@@ -278,10 +279,11 @@ def _token_check(own: Settings, ground: SecurityGround) -> TokenCheck:
         own[oauth.sasl_oauthbearer_clock_skew_seconds],
     )
     clock = ground.runtime.clock
-    return TokenCheck(terms, _keys_at(location, own, ground), lambda: clock.wall_ms() / 1000)
+    keys = await _keys_at(location, own, ground)
+    return TokenCheck(terms, keys, lambda: clock.wall_ms() / 1000)
 
 
-def _keys_at(location: str, own: Settings, ground: SecurityGround) -> KeyFile | KeyUrl:
+async def _keys_at(location: str, own: Settings, ground: SecurityGround) -> KeyFile | KeyUrl:
     if location.startswith(_FILE):
         setting = oauth.sasl_oauthbearer_jwks_endpoint_url.name
         return KeyFile(location.removeprefix(_FILE), ground.runtime, ground.log, setting)
@@ -297,7 +299,9 @@ def _keys_at(location: str, own: Settings, ground: SecurityGround) -> KeyFile | 
         own[oauth.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms] / 1000,
         own[oauth.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms] / 1000,
     )
-    return KeyUrl(location, timing, ground.runtime, ground.log)
+    keys = KeyUrl(location, timing, ground.runtime, ground.log)
+    await keys.first()
+    return keys
 
 
 def _known_location(own: Settings) -> str | None:

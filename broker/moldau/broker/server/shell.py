@@ -654,7 +654,7 @@ async def bind_listener(
     security stands on. Raise BrokerFailed if the operating system refuses, and ConfigError if the
     settings of its security are not whole."""
     service, ground = served
-    options = secured(listener_options(settings, listener, listeners), listener, ground)
+    options = await secured(listener_options(settings, listener, listeners), listener, ground)
     try:
         return await _bind(sockets, options, service)
     except OSError as error:
