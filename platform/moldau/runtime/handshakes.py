@@ -12,16 +12,16 @@ handshake is safe for its first `silent_seconds`, except from sources with fewer
 from __future__ import annotations
 
 import asyncio
-import ipaddress
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final
+
+from moldau.runtime.names import network_of
 
 if TYPE_CHECKING:
     from moldau.runtime.tls import TlsServer, TlsTransport
 
 _RECEIVE_BYTES: Final = 256 << 10
-_NETWORK_BITS: Final = 64
 TOO_MANY: Final = "too many handshakes are under way"
 
 
@@ -125,12 +125,5 @@ def _end_silent(handshakes: Mapping[TlsTransport, float], since: float) -> bool:
 
 
 def source_of(peer: object) -> str:
-    """Return the IPv4 address of a peer, or its IPv6 network: one client has many addresses of
-    it."""
-    if not isinstance(peer, tuple):
-        return ""
-    text = str(peer[0])
-    if ":" not in text or "." in text:
-        return text
-    address = ipaddress.ip_address(text.partition("%")[0])
-    return str(int(address) >> _NETWORK_BITS)
+    """Return the IPv4 address of a peer, or its IPv6 network."""
+    return network_of(str(peer[0])) if isinstance(peer, tuple) else ""

@@ -19,6 +19,7 @@ from errno import EINPROGRESS, EINTR
 from functools import partial
 from typing import Any, Final, NamedTuple
 
+_NETWORK_BITS: Final = 64
 _UNDER_WAY: Final = (EINPROGRESS, EINTR)
 
 
@@ -50,6 +51,18 @@ def is_address(host: str) -> bool:
     except ValueError:
         return False
     return True
+
+
+def network_of(host: str) -> str:
+    """Return an IPv4 address, or the network of an IPv6 address: one client has many addresses of
+    it. Other text stays as it is."""
+    if ":" not in host or "." in host:
+        return host
+    try:
+        address = ipaddress.IPv6Address(host.partition("%")[0])
+    except ValueError:
+        return host
+    return str(int(address) >> _NETWORK_BITS)
 
 
 def plain_address(host: str) -> str | None:

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable, Coroutine
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from moldau.broker.decision import audit
 from moldau.broker.decision.audit import AuditLog
+from moldau.broker.decision.audit_shares import ALLOWED, DENIED, SOURCES_MAX, AuditShares
 from moldau.broker.decision.authorizer import Right
 from moldau.broker.decision.context import Principal, RequestContext
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
@@ -17,11 +20,15 @@ from moldau.broker.security.access.rule import Acl
 from moldau.client.admin.suggestion import suggested
 from moldau.errors import ConfigError
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
+from moldau.runtime import Runtime
 from moldau.runtime.real_files import RealFiles
+from tests.runtime.arena import play
 
 READ = Right(AclResource.TOPIC, AclOperation.READ)
 DESCRIBE = Right(AclResource.TOPIC, AclOperation.DESCRIBE)
+DELETE = Right(AclResource.TOPIC, AclOperation.DELETE)
 ALICE = RequestContext("c", "/10.0.0.1", 1, "OUT", Principal("User", "alice"))
+BOB = RequestContext("c", "/10.0.0.1", 1, "OUT", Principal("User", "bob"))
 
 
 def rule(name: str, permission: AclPermission) -> Acl:
@@ -29,9 +36,36 @@ def rule(name: str, permission: AclPermission) -> Acl:
     return Acl(kind, name, AclPattern.LITERAL, "User:alice", "*", operation, permission)
 
 
-def authorizer(path: Path, index: AclIndex, *, is_dry_run: bool = False) -> StandardAuthorizer:
+class Inline:
+    """A runtime that does at once what others do in threads."""
+
+    files = RealFiles()
+
+    def __init__(self) -> None:
+        self.clock = self
+        self.now_s = 0.0
+
+    def wall_ms(self) -> int:
+        return 1_700_000_000_000
+
+    def monotonic(self) -> float:
+        return self.now_s
+
+    async def run_blocking(self, function: Callable[..., None], *given: Any) -> None:
+        function(*given)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, None], *, name: str) -> None:
+        with pytest.raises(StopIteration):
+            coroutine.send(None)
+
+
+def audit_log(path: Path, runtime: Inline | None = None) -> AuditLog:
     failures: list[OSError] = []
-    log = AuditLog(RealFiles(), str(path), lambda: 1_700_000_000_000, failures.append)
+    return AuditLog(runtime or Inline(), str(path), failures.append)  # type: ignore[arg-type]
+
+
+def authorizer(path: Path, index: AclIndex, *, is_dry_run: bool = False) -> StandardAuthorizer:
+    log = audit_log(path)
     made = StandardAuthorizer(lambda: index, ("User:admin",), audit=log, is_dry_run=is_dry_run)
     made.is_ready = True
     return made
@@ -115,3 +149,74 @@ def test_a_full_log_is_kept_as_the_old_one(tmp_path: Path, monkeypatch: pytest.M
 def test_a_log_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="the audit log cannot be written"):
         authorizer(tmp_path / "missing" / "audit.jsonl", AclIndex())
+
+
+def test_a_client_that_asks_about_many_names_does_not_wash_out_the_log(tmp_path: Path) -> None:
+    """The lines of others, and its own denied ones, stay; a line says how many are left out."""
+    path, runtime = tmp_path / "audit.jsonl", Inline()
+    index = AclIndex()
+    index.add(rule("*", AclPermission.ALLOW))
+    log = audit_log(path, runtime)
+    made = StandardAuthorizer(lambda: index, audit=log)
+    made.is_ready = True
+    assert not made.allowed(BOB, READ, ("first",))
+    many = 10_000
+    for right in (READ, DELETE):
+        made.allowed(ALICE, right, [f"t{each}" for each in range(many)])
+    assert not made.allowed(BOB, READ, ("last",))
+    found = lines(path)
+    assert {each["resource"] for each in found if each["principal"] == "User:bob"} == {
+        "first",
+        "last",
+    }
+    for is_allowed, budget in ((True, ALLOWED), (False, DENIED)):
+        own = [
+            each
+            for each in found
+            if (each["principal"], each["allowed"]) == ("User:alice", is_allowed)
+        ]
+        assert [each.get("left_out") for each in own if "left_out" in each] == [1]
+        assert budget.burst_bytes // 2 < sum(map(len, map(json.dumps, own)))
+        assert sum(map(len, map(json.dumps, own))) < 2 * budget.burst_bytes
+
+    runtime.now_s = 10.0
+    made.allowed(ALICE, DELETE, ["late"])
+    told, late = lines(path)[-2:]
+    denied = [each for each in lines(path) if each.get("operation") == "DELETE"]
+    assert (late["resource"], told["left_out"]) == ("late", many - len(denied))
+    assert suggested(path.read_text(encoding="utf-8").splitlines()).unwritten == (
+        many - len(denied) + 1
+    )
+
+
+async def written(runtime: Runtime, path: Path) -> None:
+    log = AuditLog(runtime, str(path), lambda error: None)
+    made = StandardAuthorizer(AclIndex, audit=log)
+    made.is_ready = True
+    for each in range(3):
+        made.allowed(ALICE, READ, (f"t{each}",))
+    assert not lines(path), "nothing is written in the turn of the request"
+    await made.aclose()
+    assert [each["resource"] for each in lines(path)] == ["t0", "t1", "t2"]
+
+
+def test_lines_are_written_elsewhere_and_before_the_end(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        await written(runtime, tmp_path / "audit.jsonl")
+
+    play("asyncio", main)
+
+
+def test_sources_beyond_the_most_share_what_they_may_write() -> None:
+    shares = AuditShares()
+    size = DENIED.burst_bytes
+    for each in ("quiet", "silent"):
+        assert shares.on_line(each, 1, 0.0, is_allowed=False) == (True, 0)
+    for number in range(2 * SOURCES_MAX - 2):
+        assert shares.on_line(f"s{number}", size, 0.0, is_allowed=False) == (True, 0)
+    assert shares.on_line("more", size, 0.0, is_allowed=False) == (True, 0)
+    assert shares.on_line("others", size, 0.0, is_allowed=False) == (False, 1)
+    assert shares.on_line("others", size, 0.0, is_allowed=False) == (False, 0)
+    assert shares.on_line("s0", 1, 0.0, is_allowed=False) == (False, 1)
+    assert shares.on_line("new", size, 2.0, is_allowed=False) == (True, 0), "others are forgotten"
+    assert shares.on_line("others", 256, 3.0, is_allowed=False) == (True, 1)

@@ -1,47 +1,56 @@
 """The audit log: what clients asked for, what was decided and why, as lines of JSON.
 
 A decision is written when it is made, and not again while it is kept: once for each client, host,
-operation and resource, until a rule changes. So the log is bounded by what clients do, and a
-request that was decided before costs nothing.
+operation and resource, until a rule changes. So a request that was decided before costs nothing. A
+client that asks about very many names does not fill the log (`audit_shares`): a line says how many
+of its decisions are left out.
 
-Invariants: a line has no secret, since a decision knows none. A log that cannot be written is told
-of once, and stops nothing. The file has at most FILE_BYTES_MAX bytes; the one before it is kept.
+Invariants: a line has no secret, since a decision knows none. Lines are written in order, in a
+thread, so a slow disk delays no decision. A log that cannot be written is told of once, and stops
+nothing. The file has at most FILE_BYTES_MAX bytes; the one before it is kept.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from moldau.broker.decision.audit_shares import AuditShares
+from moldau.broker.decision.context import ANONYMOUS
 from moldau.errors import ConfigError
+from moldau.runtime.names import network_of
 
 if TYPE_CHECKING:
     from moldau.broker.decision.authorizer import Right
     from moldau.broker.decision.standard_authorizer import Verdict
-    from moldau.runtime.files import File, Files
+    from moldau.runtime import Runtime
+    from moldau.runtime.files import File
 
 FILE_BYTES_MAX: Final = 64 << 20
 OLD: Final = ".1"
+LEFT_OUT: Final = "left_out"
+"""The field of a line that says how many decisions are left out."""
+_ANONYMOUS: Final = str(ANONYMOUS)
 
 
 class AuditLog:
     """The file of decisions."""
 
     def __init__(
-        self,
-        files: Files,
-        path: str,
-        now_ms: Callable[[], int],
-        on_failure: Callable[[OSError], object],
+        self, runtime: Runtime, path: str, on_failure: Callable[[OSError], object]
     ) -> None:
         """Open the file, or make it. Raise ConfigError if that fails."""
-        self._files = files
+        self._runtime = runtime
         self._path = path
-        self._now_ms = now_ms
         self._on_failure = on_failure
         self._has_failed = False
+        self._shares = AuditShares()
+        self._lines: list[bytes] = []
+        """The lines that are not written yet."""
+        self._is_writing = False
+        self._writing: Awaitable[None] | None = None
         try:
             self._file = self._open()
         except OSError as error:
@@ -49,7 +58,7 @@ class AuditLog:
             raise ConfigError("the audit log cannot be written", path=path, why=why) from error
 
     def _open(self) -> File:
-        return self._files.open(self._path, "write")
+        return self._runtime.files.open(self._path, "write")
 
     def note(
         self, client: tuple[str, str], right: Right, name: str, verdict: Verdict, *, counts: bool
@@ -57,30 +66,85 @@ class AuditLog:
         """Write a decision about a client (principal, host). `counts` says whether it is followed:
         in a dry run a denied request is served."""
         principal, host = client
-        facts = {
-            "time": datetime.fromtimestamp(self._now_ms() / 1000, UTC).isoformat(),
+        clock = self._runtime.clock
+        of_client = {
+            "time": datetime.fromtimestamp(clock.wall_ms() / 1000, UTC).isoformat(),
             "principal": principal,
             "host": host,
-            "operation": right.operation.name,
-            "resource_type": right.resource.name,
-            "resource": name,
-            "allowed": verdict.is_allowed,
-            "enforced": counts,
-            "cause": verdict.cause,
-            "rule": None if verdict.rule is None else str(verdict.rule),
         }
-        line = json.dumps(facts).encode() + b"\n"
+        line = _line(
+            {
+                **of_client,
+                "operation": right.operation.name,
+                "resource_type": right.resource.name,
+                "resource": name,
+                "allowed": verdict.is_allowed,
+                "enforced": counts,
+                "cause": verdict.cause,
+                "rule": None if verdict.rule is None else str(verdict.rule),
+            }
+        )
+        source = network_of(host) if principal == _ANONYMOUS else principal
+        share = self._shares.on_line(
+            source, len(line), clock.monotonic(), is_allowed=verdict.is_allowed
+        )
+        if share.left_out:
+            kind = {"allowed": verdict.is_allowed, LEFT_OUT: share.left_out}
+            self._lines.append(_line({**of_client, **kind}))
+        if share.is_written:
+            self._lines.append(line)
+        if self._lines and not self._is_writing:
+            self._is_writing = True
+            self._writing = self._runtime.spawn(self._write(), name="audit-log")
+
+    async def aclose(self) -> None:
+        """Write what is left, and close the file."""
+        if self._writing is not None:
+            await self._writing
+        self._file.close()
+
+    async def _write(self) -> None:
         try:
-            if self._file.size + len(line) > FILE_BYTES_MAX:
+            while self._lines:
+                lines, self._lines = self._lines, []
+                try:
+                    await self._runtime.run_blocking(self._append, lines)
+                except OSError as error:
+                    if not self._has_failed:
+                        self._has_failed = True
+                        self._on_failure(error)
+        finally:
+            self._is_writing = False
+
+    def _append(self, lines: list[bytes]) -> None:
+        """Append lines, to each file as many as fit. Runs in a thread, and never twice at once."""
+        size = self._file.size
+        fitting: list[bytes] = []
+        for each in lines:
+            if size + len(each) > FILE_BYTES_MAX:
+                self._store(fitting)
                 self._turn()
-            self._file.append(line)
-        except OSError as error:
-            if not self._has_failed:
-                self._has_failed = True
-                self._on_failure(error)
+                fitting, size = [], 0
+            fitting.append(each)
+            size += len(each)
+        self._store(fitting)
+
+    def _store(self, lines: list[bytes]) -> None:
+        """Append whole lines, or none."""
+        end = self._file.size
+        try:
+            self._file.append_parts(lines)
+        except OSError:
+            self._file.truncate(end)
+            raise
 
     def _turn(self) -> None:
         """Keep the full file as the old one, and begin a new one."""
+        self._runtime.files.rename(self._path, self._path + OLD)
+        begun = self._open()
         self._file.close()
-        self._files.rename(self._path, self._path + OLD)
-        self._file = self._open()
+        self._file = begun
+
+
+def _line(facts: dict[str, Any]) -> bytes:
+    return json.dumps(facts).encode() + b"\n"

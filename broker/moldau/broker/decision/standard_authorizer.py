@@ -163,6 +163,11 @@ class StandardAuthorizer:
             )
         return self._index()
 
+    async def aclose(self) -> None:
+        """Write what is left of the audit log, and close it."""
+        if self._audit is not None:
+            await self._audit.aclose()
+
     def _forget(self, index: AclIndex) -> None:
         self._kept = {}
         self._kept_count = 0

@@ -91,7 +91,7 @@ def audit_maker(runtime: Runtime, log: Logger) -> Callable[[str], AuditLog]:
         def on_failure(error: OSError) -> None:
             log.failure("the audit log cannot be written; decisions go on", error)
 
-        return AuditLog(runtime.files, absolute_path(path), runtime.clock.wall_ms, on_failure)
+        return AuditLog(runtime, absolute_path(path), on_failure)
 
     return make
 
@@ -110,6 +110,12 @@ def note_ready(authorizer: Authorizer) -> None:
     """Let the authorizer decide: the metadata is known up to the end of the log."""
     if isinstance(authorizer, StandardAuthorizer):
         authorizer.is_ready = True
+
+
+async def close_audit(authorizer: Authorizer | None) -> None:
+    """Write what is left of the audit log, if there is one."""
+    if isinstance(authorizer, StandardAuthorizer):
+        await authorizer.aclose()
 
 
 def super_users_of(text: str) -> tuple[str, ...]:

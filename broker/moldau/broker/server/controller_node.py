@@ -27,6 +27,7 @@ from moldau.broker.network import NetworkMetrics, SocketServer
 from moldau.broker.server.authorization import (
     audit_maker,
     authorizer_of,
+    close_audit,
     note_ready,
     warn_of_dry_run,
 )
@@ -51,6 +52,7 @@ from moldau.protocol.versions import Versions
 
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
+    from moldau.broker.decision.authorizer import Authorizer
     from moldau.config import Settings
     from moldau.protocol.declare import Response
     from moldau.runtime import Runtime
@@ -84,6 +86,7 @@ class ControllerNode:
         self._controller: LocalController | None = None
         self._sockets: SocketServer | None = None
         self._lifecycle: Lifecycle | None = None
+        self._authorizer: Authorizer | None = None
         self._living: asyncio.Task[None] | None = None
 
     @classmethod
@@ -134,7 +137,7 @@ class ControllerNode:
         if missing:
             raise ConfigError("; ".join(missing))
         log = self._loggers.get(f"{LOGGER}.security")
-        authorizer = authorizer_of(
+        self._authorizer = authorizer = authorizer_of(
             self._settings, lambda: self._publisher.image, audit_maker(self._runtime, log)
         )
         warn_of_dry_run(self._settings, log)
@@ -277,6 +280,7 @@ class ControllerNode:
                     await self._controller.aclose()
             if self._sockets is not None:
                 await self._sockets.aclose(0.0)
+            await close_audit(self._authorizer)
         finally:
             for directory in self._directories:
                 directory.release()

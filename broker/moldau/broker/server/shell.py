@@ -43,6 +43,7 @@ from moldau.broker.replication.replicas import Replicas
 from moldau.broker.server.authorization import (
     audit_maker,
     authorizer_of,
+    close_audit,
     note_ready,
     warn_of_dry_run,
 )
@@ -69,6 +70,7 @@ from moldau.protocol.versions import Versions
 
 if TYPE_CHECKING:
     from moldau.broker.controller.image import Image
+    from moldau.broker.decision.authorizer import Authorizer
     from moldau.broker.log.log_config import LogConfig
     from moldau.broker.log.names import TopicPartition
     from moldau.broker.network import ListenerOptions, OpenDirect
@@ -134,6 +136,7 @@ class Broker:
         self._metadata_directory: LogDirectory | None = None
         self._controller: LocalController | None = None
         self._controller_sockets: SocketServer | None = None
+        self._authorizer: Authorizer | None = None
         self._is_loaded = False
         self._node: Node | None = None
         self._sockets: SocketServer | None = None
@@ -197,7 +200,7 @@ class Broker:
     async def _start(self, host_name: str) -> None:
         self._refuse_unbuilt(self._settings)
         log = self._loggers.get(f"{LOGGER}.security")
-        authorizer = authorizer_of(
+        self._authorizer = authorizer = authorizer_of(
             self._settings, lambda: self._publisher.image, audit_maker(self._runtime, log)
         )
         warn_of_dry_run(self._settings, log)
@@ -623,6 +626,7 @@ class Broker:
                 await self._controller.aclose()
         if self._controller_sockets is not None:
             await self._controller_sockets.aclose(0.0)
+        await close_audit(self._authorizer)
         directories, metadata = self._directories, self._metadata_directory
         membership = self._membership
         epoch = NO_EPOCH if membership is None else membership.lifecycle.broker_epoch

@@ -181,6 +181,11 @@ def _suggest(arguments: Namespace, context: Context) -> int:
         )
     if found.bad_lines:
         context.err.write(f"moldau: {found.bad_lines} lines are no decisions\n")
+    if found.unwritten:
+        context.err.write(
+            f"moldau: {found.unwritten} denied requests are not in the log, because their clients "
+            "made too many: add the rules, and look again\n"
+        )
     for each in found.left_out:
         context.err.write(
             f"moldau: left out, because the rule would not be about this name alone: "

@@ -23,6 +23,7 @@ from moldau.protocol.acl_operations import AclOperation, AclResource
 
 _BY_RULE: Final = "rule"
 _ANY: Final = "*"
+_LEFT_OUT: Final = "left_out"
 
 
 class Suggestion(NamedTuple):
@@ -32,6 +33,8 @@ class Suggestion(NamedTuple):
     bad_lines: int
     left_out: list[Acl]
     """The rules with names that would make them rules about more, or that cannot be shown."""
+    unwritten: int
+    """How many denied requests the log left out, because their clients made too many."""
 
 
 def suggested(lines: Iterable[str], principal: str | None = None) -> Suggestion:
@@ -39,10 +42,14 @@ def suggested(lines: Iterable[str], principal: str | None = None) -> Suggestion:
     wanted: dict[Acl, set[str]] = {}
     """The rules without a host, with the hosts of the requests."""
     writers: dict[str, set[str]] = {}
-    bad_lines = 0
+    bad_lines = unwritten = 0
     for line in lines:
         try:
             facts = json.loads(line)
+            if _LEFT_OUT in facts:
+                is_wanted = not facts["allowed"] and principal in (None, facts["principal"])
+                unwritten += int(facts[_LEFT_OUT]) if is_wanted else 0
+                continue
             rule, host = _rule(facts), str(facts.get("host") or _ANY)
         except (ValueError, KeyError, TypeError, AttributeError):
             bad_lines += 1
@@ -67,6 +74,7 @@ def suggested(lines: Iterable[str], principal: str | None = None) -> Suggestion:
         [each for each in needed if _is_exact(each)],
         bad_lines,
         [each for each in needed if not _is_exact(each)],
+        unwritten,
     )
 
 
