@@ -5,22 +5,21 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
 from moldau.broker.server import Broker
-from moldau.client import Admin, NewTopic, Producer, TokenAdmin
+from moldau.client import Admin, Producer, TokenAdmin
 from moldau.config import BadSettings
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
-from moldau.ids import format_uuid, new_uuid
 from moldau.link.sasl import LoginRefused
 from moldau.runtime import Runtime
 from moldau.runtime.node_processes import free_ports
 from tests.broker.server.houses import house
-from tests.broker.server.test_secure_listeners import SecureHouse, round_trip
+from tests.broker.server.secure_houses import SecureHouse, replicated, round_trip, two_nodes
 from tests.link.realm import REALM, Realm, realm, service
 from tests.runtime.arena import HOST, play
 
@@ -250,38 +249,10 @@ def test_a_login_is_renewed_on_the_live_connection(keys: Keys) -> None:
 
 def test_brokers_log_in_at_each_other(keys: Keys) -> None:
     async def main(runtime: Runtime) -> None:
-        async with house(runtime) as one, house(runtime) as two:
-            (port,) = free_ports(1)
-            first = SecureHouse(runtime, one.directory, node(keys, 1, port))
-            second = SecureHouse(runtime, two.directory, node(keys, 2, port))
-            first.cluster_id = second.cluster_id = format_uuid(new_uuid(runtime.random))
-            async with AsyncExitStack() as running:
-                broker = await first.start()
-                running.push_async_callback(broker.aclose)
-                follower = await second.start()
-                running.push_async_callback(follower.aclose)
-                given = client_of(broker, sasl_kerberos_keytab=keys.alice)
-                async with Admin(given) as admin, Producer(given, acks="all") as producer:
-                    topic = NewTopic("t", 1, 2, configs={"min.insync.replicas": "2"})
-                    await admin.create_topic(topic)
-                    await producer.send_and_wait("t", b"value")
+        async with two_nodes(runtime, "SASL_PLAINTEXT", settings_of(keys)) as two:
+            await replicated(client_of(two.broker, sasl_kerberos_keytab=keys.alice))
 
     play("asyncio", main)
-
-
-def node(keys: Keys, node_id: int, port: int) -> dict[str, str]:
-    """One of two nodes: the first is the controller too."""
-    is_first = node_id == 1
-    controller = f",CONTROLLER://localhost:{port}" if is_first else ""
-    return {
-        **settings_of(keys),
-        "process.roles": "broker,controller" if is_first else "broker",
-        "node.id": str(node_id),
-        "broker.id": str(node_id),
-        "listeners": f"SASL_PLAINTEXT://{HOST}:0{controller}",
-        "controller.quorum.bootstrap.servers": "",
-        "controller.quorum.voters": f"1@localhost:{port}",
-    }
 
 
 @pytest.mark.parametrize(

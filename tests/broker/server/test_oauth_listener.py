@@ -16,7 +16,7 @@ from moldau.errors.codes import ErrorCode
 from moldau.link.sasl import LoginRefused
 from moldau.runtime import Runtime
 from tests.broker.server.houses import house
-from tests.broker.server.test_secure_listeners import SecureHouse
+from tests.broker.server.secure_houses import SecureHouse
 from tests.runtime.arena import HOST, play
 
 LIFE_S = 6.0

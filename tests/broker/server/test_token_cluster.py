@@ -21,7 +21,7 @@ from moldau.runtime import Runtime
 from moldau.runtime.node_processes import free_ports
 from tests.broker.hostile.neighbour import PAUSE_SECONDS
 from tests.broker.server.houses import house
-from tests.broker.server.test_secure_listeners import CANARY, PLAIN_MODULE, SecureHouse
+from tests.broker.server.secure_houses import CANARY, PLAIN_MODULE, SecureHouse
 from tests.runtime.arena import HOST, play
 
 IDS = (1, 2, 3)

@@ -20,7 +20,7 @@ from tests.broker.server.houses import house
 from tests.broker.server.refusals import tokens
 from tests.broker.server.refusals.clients import HOST, SECONDS, Broker
 from tests.broker.server.refusals.table import LET_IN, PASSWORD, Row, right, rows
-from tests.broker.server.test_secure_listeners import PLAIN_MODULE, Secured, SecureHouse
+from tests.broker.server.secure_houses import PLAIN_MODULE, Secured, SecureHouse
 from tests.link.certificates import Authority, Issued, written
 from tests.runtime.arena import play
 
