@@ -150,9 +150,24 @@ def test_a_key_that_is_none_is_told() -> None:
                 "listener.security.protocol.map": "SSL:SSL,CONTROLLER:SSL",
                 "inter.broker.listener.name": "SSL",
                 "listener.name.controller.ssl.client.auth": "required",
+                "ssl.truststore.location": "/etc/ca.pem",
                 "authorizer.class.name": "standard",
             },
             ["listener.name.ssl.ssl.client.auth"],
+        ),
+        (
+            {
+                "listeners": "SSL://:9092,SASL_SSL://:9094,CONTROLLER://localhost:9093",
+                "listener.security.protocol.map": "SSL:SSL,SASL_SSL:SASL_SSL,CONTROLLER:SSL",
+                "inter.broker.listener.name": "SSL",
+                "ssl.client.auth": "required",
+                "listener.name.controller.ssl.truststore.location": "/etc/ca.pem",
+                "authorizer.class.name": "standard",
+            },
+            [
+                "listener.name.ssl.ssl.truststore.location",
+                "listener.name.sasl_ssl.ssl.client.auth",
+            ],
         ),
         (
             {
@@ -162,6 +177,7 @@ def test_a_key_that_is_none_is_told() -> None:
                 "sasl.enabled.mechanisms": "PLAIN",
                 "sasl.mechanism.inter.broker.protocol": "PLAIN",
                 "ssl.client.auth": "required",
+                "ssl.truststore.location": "/etc/ca.pem",
                 "ssl.endpoint.identification.algorithm": "",
                 "authorizer.class.name": "standard",
             },
@@ -173,6 +189,7 @@ def test_a_key_that_is_none_is_told() -> None:
                 "listener.security.protocol.map": "SASL_SSL:SASL_SSL,CONTROLLER:SSL",
                 "inter.broker.listener.name": "SASL_SSL",
                 "listener.name.controller.ssl.client.auth": "required",
+                "ssl.truststore.location": "/etc/ca.pem",
                 "sasl.enabled.mechanisms": "GSSAPI",
                 "listener.name.sasl_ssl.sasl.kerberos.principal.to.local.rules": "RULE:[1:$1],"
                 r"RULE:[2:$1@$0](.*@A\.COM)s/@.*//,DEFAULT",

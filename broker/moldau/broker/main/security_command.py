@@ -16,6 +16,7 @@ from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context, Exit, UsageError
 
 if TYPE_CHECKING:
+    from moldau.broker.settings import Listener
     from moldau.config import Settings
 
 
@@ -113,9 +114,7 @@ def findings(settings: Settings) -> list[Finding]:
             found.append(Finding(f"{name} sends everything unencrypted", _PROTOCOLS))
         if protocol == "PLAINTEXT":
             found.append(Finding(f"{name} lets everyone in", _PROTOCOLS))
-        if protocol == "SSL" and own[tls.ssl_client_auth] != "required":
-            setting = f"listener.name.{each.name.lower()}.{tls.ssl_client_auth.name}"
-            found.append(Finding(f"{name} takes clients without a certificate", setting))
+        found += _of_certificates(settings, each)
         found += (
             Finding(f"{name}: {rule} makes users of principals of every trusted realm", _KERBEROS)
             for rule in _rules_for_all_realms(own, protocol)
@@ -152,6 +151,32 @@ def _open_registry(settings: Settings) -> list[Finding]:
         return []
     what = f"the registry at {address} lets every visitor change schemas"
     return [Finding(what, moldau_registry_http_config.name)]
+
+
+def _of_certificates(settings: Settings, listener: Listener) -> list[Finding]:
+    """Return what is open in how a listener asks for the certificates of clients."""
+    from moldau.broker.server.security import client_auth, own_settings
+    from moldau.broker.settings import tls
+    from moldau.link.tls import tls_files
+
+    protocol = listener.security_protocol
+    if not protocol.endswith("SSL"):
+        return []
+    own = own_settings(settings, listener.name)
+    wanted, name = client_auth(settings, listener), f"listener {listener.name} ({protocol})"
+    prefix = f"listener.name.{listener.name.lower()}."
+    setting = prefix + tls.ssl_client_auth.name
+    found = []
+    if protocol == "SSL" and wanted != "required":
+        found.append(Finding(f"{name} takes clients without a certificate", setting))
+    if wanted != own[tls.ssl_client_auth]:
+        given = f"{tls.ssl_client_auth.name}={own[tls.ssl_client_auth]}"
+        what = f"{name} asks for no certificate: {given} has no effect without the prefix"
+        found.append(Finding(what, setting))
+    if wanted == "required" and not tls_files(own).truststore.is_given:
+        what = f"{name} takes a certificate of any authority that the system trusts"
+        found.append(Finding(what, prefix + tls.ssl_truststore_location.name))
+    return found
 
 
 def _rules_for_all_realms(own: Settings, protocol: str) -> list[str]:

@@ -1,8 +1,8 @@
-"""What the brokers of a cluster were given: all settings that are no default and no secret."""
+"""What the brokers of a cluster were given: all settings that are no default."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from moldau.cli.commands.cluster_connection import opened_admin
 
@@ -11,6 +11,9 @@ if TYPE_CHECKING:
 
     from moldau.cli.command import Context
     from moldau.client import Admin
+
+HIDDEN: Final = "hidden"
+"""The value of a secret, which brokers do not tell."""
 
 
 def given_settings(arguments: Namespace, context: Context) -> dict[int, dict[str, str]]:
@@ -26,8 +29,8 @@ async def _described(client: Admin) -> dict[int, dict[str, str]]:
     for broker in (await client.describe_cluster()).brokers:
         entries = await client.describe_configs(Resource(ResourceType.BROKER, str(broker.node_id)))
         found[broker.node_id] = {
-            each.name: each.value
+            each.name: HIDDEN if each.value is None else each.value
             for each in entries
-            if not each.is_default and each.value is not None
+            if not each.is_default and (each.value is not None or each.is_sensitive)
         }
     return found
