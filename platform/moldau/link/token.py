@@ -31,6 +31,8 @@ async def token_of(runtime: Runtime, source: TokenSource) -> Token:
     finally:
         asking.cancel()
     failure = None if asking.cancelled() else asking.exception()
+    if isinstance(failure, LoginRefused):
+        raise failure  # it says itself what is wrong
     if asking.cancelled() or failure is not None:
         refused = LoginRefused(
             ErrorCode.SASL_AUTHENTICATION_FAILED,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from pathlib import Path
 
 import pytest
@@ -10,13 +11,16 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet
 
 from moldau.client import Admin, Producer
-from moldau.config import BadSettings
+from moldau.config import BadSettings, Secret
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
+from moldau.link.client_credentials import ClientCredentials, ProviderTokens
 from moldau.link.sasl import LoginRefused
+from moldau.link.token import token_of
 from moldau.runtime import Runtime
 from tests.broker.server.houses import house
-from tests.broker.server.secure_houses import SecureHouse
+from tests.broker.server.secure_houses import CANARY, SecureHouse, replicated, two_nodes
+from tests.broker.server.token_provider import provider
 from tests.runtime.arena import HOST, play
 
 LIFE_S = 6.0
@@ -88,6 +92,93 @@ def test_tokens_are_renewed_on_the_live_connection(tmp_path: Path) -> None:
             finally:
                 await broker.aclose()
         assert not [each for each in at.lines if "expired" in each and "login has" in each]
+
+    play("asyncio", main)
+
+
+def test_brokers_log_in_at_each_other_with_tokens_of_the_provider(tmp_path: Path) -> None:
+    """They ask once for many connections."""
+
+    async def main(runtime: Runtime) -> None:
+        def granted() -> bytes:
+            text = token(runtime.clock.wall_ms() / 1000, 3600)
+            return json.dumps({"access_token": text, "expires_in": 3600}).encode()
+
+        async def bring() -> str:
+            return token(runtime.clock.wall_ms() / 1000, 3600)
+
+        with provider() as idp:
+            idp.make_token = granted
+            given = {
+                **settings_of(tmp_path),
+                "sasl.oauthbearer.token.endpoint.url": idp.url,
+                "sasl.oauthbearer.client.credentials.client.id": "broker",
+                "sasl.oauthbearer.client.credentials.client.secret": CANARY,
+                "sasl.oauthbearer.scope": "kafka",
+            }
+            async with two_nodes(runtime, "SASL_PLAINTEXT", given) as two:
+                client = {
+                    "bootstrap.servers": f"{HOST}:{two.broker.endpoints['SASL_PLAINTEXT'].port}",
+                    "security.protocol": "SASL_PLAINTEXT",
+                    "sasl.mechanism": "OAUTHBEARER",
+                }
+                await replicated(client, oauth=bring)
+            secret = b64encode(f"broker:{CANARY}".encode()).decode()
+            form = "grant_type=client_credentials&scope=kafka"
+            assert set(idp.forms) == {(f"Basic {secret}", form)}
+            assert len(idp.forms) <= 2, "once for each node"
+        for each in two.houses:
+            assert not [line for line in each.lines if CANARY in line or "eyJ" in line]
+
+    play("asyncio", main)
+
+
+@pytest.mark.parametrize(
+    ("status", "answer", "why"),
+    [
+        (401, b"canary", "it answers 401"),
+        (200, b"canary", "its answer is no token"),
+        (200, b'{"access_token": ["canary"]}', "its answer is no token"),
+        (200, b"[]", "its answer is no token"),
+    ],
+)
+def test_a_provider_without_a_token_is_told_without_a_secret(
+    status: int, answer: bytes, why: str
+) -> None:
+    async def main(runtime: Runtime) -> None:
+        with provider() as idp:
+            idp.status, idp.make_token = status, lambda: answer
+            source = ProviderTokens(ClientCredentials(idp.url, "me", Secret(CANARY)), runtime)
+            with pytest.raises(LoginRefused, match="the provider of tokens gives none") as caught:
+                await token_of(runtime, source)
+        assert why in str(caught.value)
+        assert "canary" not in str(caught.value)
+
+    play("asyncio", main)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("sasl.oauthbearer.token.endpoint.url", ""),
+        ("sasl.oauthbearer.token.endpoint.url", "http://idp.example.com/token"),
+        ("sasl.oauthbearer.client.credentials.client.id", ""),
+    ],
+)
+def test_connections_to_other_nodes_need_a_provider(name: str, value: str, tmp_path: Path) -> None:
+    given = {
+        **settings_of(tmp_path),
+        "sasl.oauthbearer.token.endpoint.url": "https://idp/token",
+        "sasl.oauthbearer.client.credentials.client.id": "broker",
+        "sasl.oauthbearer.client.credentials.client.secret": CANARY,
+        name: value,
+    }
+
+    async def main(runtime: Runtime) -> None:
+        with pytest.raises(ConfigError, match=name) as caught:
+            async with two_nodes(runtime, "SASL_PLAINTEXT", given):
+                pass
+        assert CANARY not in str(caught.value)
 
     play("asyncio", main)
 

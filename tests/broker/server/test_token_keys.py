@@ -4,10 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
-import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -22,6 +19,7 @@ from moldau.link.token_keys import KeyTiming, KeyUrl
 from moldau.logging import Loggers
 from moldau.runtime import Runtime
 from moldau.runtime.http_get import check_url
+from tests.broker.server.token_provider import provider
 from tests.runtime.arena import play
 
 pytestmark = pytest.mark.real
@@ -32,44 +30,6 @@ TIMING = KeyTiming(refresh_s=3600, backoff_s=0.05, backoff_max_s=0.1)
 
 def published(*keys: ECKey) -> bytes:
     return json.dumps(KeySet(list(keys)).as_dict(private=False)).encode()
-
-
-class Provider:
-    """What the URL answers now, and how often it was asked."""
-
-    def __init__(self) -> None:
-        self.status = 200
-        self.body = published(FIRST)
-        self.asked = 0
-        self.url = ""
-        self.may_answer = threading.Event()
-        self.may_answer.set()
-
-
-@contextmanager
-def provider() -> Iterator[Provider]:
-    found = Provider()
-
-    class Answers(BaseHTTPRequestHandler):
-        def do_GET(self) -> None:
-            found.asked += 1
-            found.may_answer.wait(60)
-            self.send_response(found.status)
-            self.end_headers()
-            self.wfile.write(found.body)
-
-        def log_message(self, *_: object) -> None:
-            """Log nothing."""
-
-    with ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        found.url = f"http://127.0.0.1:{server.server_port}/keys"
-        thread = threading.Thread(target=server.serve_forever, args=(0.01,))
-        thread.start()
-        try:
-            yield found
-        finally:
-            server.shutdown()
-            thread.join()
 
 
 def token(key: ECKey, kid: str) -> str:
@@ -100,7 +60,7 @@ async def until(holds: Callable[[], bool]) -> None:
 
 def test_new_keys_are_fetched_for_a_token_that_names_one() -> None:
     async def main(runtime: Runtime) -> None:
-        with provider() as at:
+        with provider(published(FIRST)) as at:
             admits = await checking(runtime, at.url, [])
             assert admits(token(FIRST, "a"))
             assert not admits(token(SECOND, "a")), "another key by the same name"
@@ -118,7 +78,7 @@ def test_a_slow_answer_holds_up_nothing_else() -> None:
     """The answer comes only after the event loop has gone on."""
 
     async def main(runtime: Runtime) -> None:
-        with provider() as at:
+        with provider(published(FIRST)) as at:
             at.may_answer.clear()
             opening = asyncio.create_task(checking(runtime, at.url, []))
             await until(lambda: at.asked == 1)
@@ -132,7 +92,7 @@ def test_a_slow_answer_holds_up_nothing_else() -> None:
 def test_nothing_is_let_in_without_keys_and_failures_keep_the_known_ones() -> None:
     async def main(runtime: Runtime) -> None:
         lines: list[str] = []
-        with provider() as at:
+        with provider(published(FIRST)) as at:
             at.status = 500
             admits = await checking(runtime, at.url, lines)
             assert not admits(token(FIRST, "a"))

@@ -24,8 +24,10 @@ from moldau.broker.security.scram import ScramServer
 from moldau.broker.server.kerberos import in_a_thread, kerberos_logins
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
+from moldau.config import Secret
 from moldau.errors import ConfigError
 from moldau.link import security_settings as rows
+from moldau.link.client_credentials import ClientCredentials, ProviderTokens
 from moldau.link.jaas import LoginModule, parse_jaas
 from moldau.link.security import GSSAPI, Security, credentials_from
 from moldau.link.security import Credentials as OwnCredentials
@@ -43,7 +45,7 @@ if TYPE_CHECKING:
     from moldau.broker.controller.credentials import Credentials
     from moldau.broker.network import ListenerOptions
     from moldau.broker.settings import Listener
-    from moldau.config import Secret, Settings
+    from moldau.config import Settings
     from moldau.config.table import Row
     from moldau.logging import Logger
     from moldau.runtime import Runtime
@@ -321,8 +323,6 @@ def _of_mechanism(own: Settings, mechanism: str, name: str) -> str | None:
 
 
 def _jaas(own: Settings, mechanism: str) -> Secret | None:
-    from moldau.config import Secret
-
     text = _of_mechanism(own, mechanism, sasl.sasl_jaas_config.name)
     return own[sasl.sasl_jaas_config] if text is None else Secret(text)
 
@@ -357,8 +357,36 @@ def outgoing(
     credentials: OwnCredentials | None = None
     if protocol.startswith("SASL"):
         service = own[sasl.sasl_kerberos_service_name]
-        credentials = credentials_from(mechanism, _jaas(own, mechanism), service=service)
+        tokens = _own_tokens(own, runtime) if mechanism.upper() == OAUTHBEARER else None
+        credentials = credentials_from(
+            mechanism, _jaas(own, mechanism), service=service, tokens=tokens
+        )
     return Security(context, credentials)
+
+
+def _own_tokens(own: Settings, runtime: Runtime) -> ProviderTokens:
+    """Return where this node gets its tokens. What Kafka's settings do not say may be in the login
+    module, as in older versions of Kafka. Raise ConfigError."""
+    text = _jaas(own, OAUTHBEARER)
+    options = {} if text is None else parse_jaas(text.reveal()).options
+    id_row = oauth.sasl_oauthbearer_client_credentials_client_id
+    secret_row = oauth.sasl_oauthbearer_client_credentials_client_secret
+    url_row = oauth.sasl_oauthbearer_token_endpoint_url
+    url, client_id = own[url_row], own[id_row] or options.get("clientId")
+    secret = own[secret_row]
+    if secret is None and "clientSecret" in options:
+        secret = Secret(options["clientSecret"])
+    for row, value in ((url_row, url), (id_row, client_id), (secret_row, secret)):
+        if not value:
+            raise ConfigError("connections to other nodes by OAUTHBEARER need it", setting=row.name)
+    assert url is not None
+    assert client_id is not None
+    assert secret is not None
+    fault = check_url(url)
+    if fault is not None:
+        raise ConfigError(fault, setting=url_row.name, value=url)
+    scope = own[oauth.sasl_oauthbearer_scope] or options.get("scope")
+    return ProviderTokens(ClientCredentials(url, client_id, secret, scope), runtime)
 
 
 def to_controllers(settings: Settings, runtime: Runtime) -> Security | None:
@@ -407,6 +435,4 @@ def own_client(settings: Settings, address: str) -> dict[str, str]:
 
 def _text(row: Row, value: object) -> str:
     """Return a value as it stands in a file of settings, secrets too."""
-    from moldau.config import Secret
-
     return value.reveal() if isinstance(value, Secret) else row.write(value) or ""

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Final
 
 _LOGINS: Final = "logins"
-_OAUTH: Final = "logins with OAuth at other nodes"
+_OAUTH: Final = "OAuth tokens by assertions, and their scopes"
 _QUOTAS: Final = "quotas"
 _QUORUM: Final = "finer control of the quorum"
 _FOLLOWERS: Final = "finer control of followers"
@@ -40,11 +40,8 @@ WAITING: Final[Mapping[str, str]] = {
     "replica.socket.receive.buffer.bytes": _FOLLOWERS,
     "sasl.login.": "logins that are renewed by plugins",
     "sasl.oauthbearer.assertion.": _OAUTH,
-    "sasl.oauthbearer.client.": _OAUTH,
     "sasl.oauthbearer.jwt.": "plugins for tokens",
-    "sasl.oauthbearer.scope": _OAUTH,
     "sasl.oauthbearer.scope.": _OAUTH,
-    "sasl.oauthbearer.token.": _OAUTH,
     "share.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
     "ssl.allow.": "checks of the names in a new certificate",
     "socket.connection.setup.timeout.": _FOLLOWERS,
