@@ -1,4 +1,4 @@
-"""A user's terminal, and the blocks of docs/security.md that are typed into it."""
+"""A user's terminal, and the blocks of docs/security*.md that are typed into it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,17 @@ GUIDE = "security.md"
 UNTIL_S = 60
 
 
-def section(title: str) -> str:
+def section(title: str, guide: str = GUIDE) -> str:
     """The text of a section, with the sections below it only if it is of the second level."""
-    text = text_of(GUIDE)
+    text = text_of(guide)
     level = title.partition(" ")[0]
     found = re.search(rf"^{title}$\n(.*?)(?=^#{{2,{len(level)}}} |\Z)", text, re.M | re.S)
     assert found, title
     return found[1]
 
 
-def blocks(title: str, kind: str) -> list[str]:
-    return re.findall(rf"```{kind}\n(.*?)```", section(title), re.DOTALL)
+def blocks(title: str, kind: str, guide: str = GUIDE) -> list[str]:
+    return re.findall(rf"```{kind}\n(.*?)```", section(title, guide), re.DOTALL)
 
 
 class Terminal:

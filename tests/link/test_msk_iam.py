@@ -142,7 +142,7 @@ def test_a_client_sends_the_token_as_oauthbearer(
     ("given", "why"),
     [
         ({"sasl.mechanism": "AWS_MSK_IAM"}, "oauth=msk-iam"),
-        ({"sasl.mechanism": "OAUTHBEARER", "oauth": "keycloak"}, "msk-iam"),
+        ({"sasl.mechanism": "OAUTHBEARER", "oauth": "okta"}, "msk-iam"),
     ],
 )
 def test_what_is_no_preset_is_refused(given: dict[str, str], why: str) -> None:

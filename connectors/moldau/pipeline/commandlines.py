@@ -81,7 +81,7 @@ def _security_settings(client: Mapping[str, str]) -> dict[str, str]:
 
 def security_settings(client: Mapping[str, str]) -> dict[str, str]:
     """Return the settings of TLS and login among those of a client."""
-    prefixes = ("security.", "sasl.", "ssl.", "config.providers")
+    prefixes = ("security.", "sasl.", "ssl.", "oauth", "config.providers")
     return {key: value for key, value in client.items() if key.startswith(prefixes)}
 
 

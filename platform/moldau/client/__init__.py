@@ -82,6 +82,7 @@ if TYPE_CHECKING:
     from moldau.link.lifetime import ClientClosed, WrongLoop
     from moldau.link.metadata import Broker, Partition, Topic, TopicPartition
     from moldau.link.msk_iam import AwsKeys, MskIam
+    from moldau.link.token_endpoint import TokenEndpoint
     from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
     from moldau.protocol.election import Election
     from moldau.protocol.scram import ScramMechanism
@@ -94,6 +95,7 @@ _MODULES = {
     ".link.lifetime": "ClientClosed WrongLoop",
     ".link.metadata": "Broker Partition Topic TopicPartition",
     ".link.msk_iam": "AwsKeys MskIam",
+    ".link.token_endpoint": "TokenEndpoint",
     ".protocol.acl_operations": "AclOperation AclPattern AclPermission AclResource",
     ".protocol.election": "Election",
     ".protocol.scram": "ScramMechanism",
@@ -241,6 +243,7 @@ __all__ = [
     "ShareOffset",
     "TimestampType",
     "TokenAdmin",
+    "TokenEndpoint",
     "Topic",
     "TopicPartition",
     "Tracing",

@@ -169,11 +169,13 @@ class Connection(asyncio.BufferedProtocol):
     async def _set_up(self, runtime: Runtime, host: str, timeout_s: float) -> None:
         address = self.address
         is_ready = False
+        security = self.options.security
         try:
+            if security is not None and security.credentials is not None:
+                await security.credentials.prepare()
             async with timeout(timeout_s):
                 await _connect(self, runtime, host)
                 await self.learn_versions()
-                security = self.options.security
                 if security is not None and security.credentials is not None:
                     ask = partial(_ask_at_login, self)
                     self._renewal = Renewal(runtime, security, address, ask, self._on_renewed)

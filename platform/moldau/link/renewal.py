@@ -79,14 +79,17 @@ class Renewal:
         return aside
 
     def _begin_again(self) -> None:
-        self.aside = []
         self._runtime.spawn(self._renew(), name=f"login at {self._address}")
 
     async def _renew(self) -> None:
         failure: KafkaError | None = KafkaError(
             ErrorCode.NETWORK_EXCEPTION, "the login could not be renewed"
         )
+        credentials = self._security.credentials
+        assert credentials is not None
         try:
+            await credentials.prepare()  # the connection goes on meanwhile
+            self.aside = []
             await self.log_in()
             failure = None
         except KafkaError as error:

@@ -12,9 +12,11 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
 from moldau.errors import ConfigError
+from moldau.link import oauth_settings as oauth_rows
 from moldau.link import security_settings as rows
 from moldau.link.jaas import LoginModule, parse_jaas
 from moldau.link.msk_iam import MskIam
+from moldau.link.oauth_settings import MSK_IAM, OIDC_PROVIDERS
 from moldau.link.one_thread import OneThread
 from moldau.link.sasl import Derivation, Exchange, Work, oauth_bearer, plain, scram
 from moldau.link.tls import ReloadedContext, client_context, tls_files
@@ -26,12 +28,13 @@ if TYPE_CHECKING:
 
     from moldau.config import Secret, Settings
     from moldau.link.gss import KerberosLogin
+    from moldau.link.token_endpoint import TokenEndpoint
     from moldau.runtime import Runtime
 
 PLAIN: Final = "PLAIN"
-OAUTHBEARER: Final = "OAUTHBEARER"
+OAUTHBEARER: Final = rows.OAUTHBEARER
 GSSAPI: Final = "GSSAPI"
-MSK_IAM: Final = "msk-iam"
+_PRESETS: Final = (*OIDC_PROVIDERS, MSK_IAM)
 _OF_AWS: Final = "AWS_MSK_IAM"
 MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 _NONCE_BITS: Final = 144
@@ -49,6 +52,15 @@ class Credentials:
     """Whether they are those of a delegation token."""
     tokens: TokenSource | None = field(default=None, repr=False)
     kerberos: KerberosLogin | None = None
+
+    async def prepare(self) -> None:
+        """Ask for a token that logins can share, before one of them begins: it takes its time.
+        Raise KafkaError."""
+        if self.mechanism == OAUTHBEARER:
+            from moldau.link.endpoint_tokens import EndpointTokens
+
+            if isinstance(self.tokens, EndpointTokens):
+                await self.tokens()
 
     async def exchange(self, runtime: Runtime, host: str) -> Exchange:
         """Begin a login at the broker on `host`."""
@@ -124,30 +136,76 @@ def _token_source(
     settings: Settings, runtime: Runtime, given: GivenTokens | None
 ) -> TokenSource | None:
     """Return the function that brings tokens: the program's own, or that of a preset."""
-    if callable(given) or (given is None and settings[rows.oauth] is None):
+    if settings[rows.sasl_mechanism].upper() != OAUTHBEARER:
+        return None
+    named = _names_tokens(settings)
+    if given is not None and named:
+        raise ConfigError(
+            "there are two sources of tokens: give an object as oauth=, or the settings of one "
+            f"({oauth_rows.sasl_oauthbearer_token_endpoint_url.name}), and not both",
+            setting=oauth_rows.oauth.name,
+        )
+    if callable(given) or (given is None and not named):
         return given
     from moldau.link.settings import bootstrap_servers
     from moldau.runtime.children import process_environment
 
-    preset = given or MskIam()
     bootstrap = ",".join(settings[bootstrap_servers])
-    return partial(preset.token, runtime, bootstrap, process_environment())
+    preset = given or _preset(settings)
+    if isinstance(preset, MskIam):
+        return partial(preset.token, runtime, bootstrap, process_environment())
+    from moldau.link.endpoint_tokens import EndpointTokens
+
+    return EndpointTokens(preset, runtime, bootstrap)
+
+
+def _preset(settings: Settings) -> MskIam | TokenEndpoint:
+    """Return the source of tokens that the settings name. Raise ConfigError."""
+    if (settings[oauth_rows.oauth] or "").lower() == MSK_IAM:
+        if settings[oauth_rows.sasl_oauthbearer_token_endpoint_url]:
+            raise ConfigError(
+                f"it has no effect with {oauth_rows.oauth.name}={MSK_IAM}: remove it",
+                setting=oauth_rows.sasl_oauthbearer_token_endpoint_url.name,
+            )
+        return MskIam()
+    from moldau.link.named_endpoint import endpoint_of
+
+    return endpoint_of(settings)
 
 
 def security_fault(settings: Settings) -> str | None:
     """Check that the settings of encryption and login are whole: a rule of a table. Return the
     error or None."""
     protocol = settings[rows.security_protocol].upper()
-    if (settings[rows.oauth] or MSK_IAM).lower() != MSK_IAM:
-        return f"{rows.oauth.name} is {MSK_IAM}, or an async function that is given in Python"
+    preset = settings[oauth_rows.oauth]
+    if preset and preset.lower() not in _PRESETS:
+        return (
+            f"{oauth_rows.oauth.name} is one of {', '.join(_PRESETS)}, or an async function that "
+            "is given in Python"
+        )
     try:
         if protocol.endswith("SSL"):
             tls_files(settings)
         if protocol.startswith("SASL"):
-            _credentials(settings, _any_token)
+            found = _credentials(settings, _any_token)
+            if found.mechanism == OAUTHBEARER and _names_tokens(settings):
+                _preset(settings)
     except ConfigError as error:
         return f"{rows.security_protocol.name}={protocol}: {error}"
     return None
+
+
+def _names_tokens(settings: Settings) -> bool:
+    """Whether the settings have a source of tokens, or a part of one."""
+    return any(
+        settings[row]
+        for row in (
+            oauth_rows.oauth,
+            oauth_rows.sasl_oauthbearer_token_endpoint_url,
+            oauth_rows.sasl_oauthbearer_client_credentials_client_id,
+            oauth_rows.sasl_oauthbearer_client_credentials_client_secret,
+        )
+    )
 
 
 async def _any_token() -> str:
@@ -203,8 +261,9 @@ def credentials_from(
     if wanted == OAUTHBEARER:
         if tokens is None:
             raise ConfigError(
-                "OAUTHBEARER needs a source of tokens: give oauth=, an async function that returns "
-                f"one, or {MSK_IAM}",
+                f"{OAUTHBEARER} needs a source of tokens: give "
+                f"{oauth_rows.sasl_oauthbearer_token_endpoint_url.name} with a client's id and "
+                f"secret, or oauth={', '.join(_PRESETS)}, or in Python an async function",
                 setting="sasl.mechanism",
             )
         return Credentials(OAUTHBEARER, tokens=tokens)

@@ -15,6 +15,9 @@ from moldau.config import (
     one_of_ignoring_case,
     rows_in,
 )
+from moldau.link import oauth_settings as tokens
+
+OAUTHBEARER: Final = "OAUTHBEARER"
 
 security_protocol = Setting(
     "security.protocol",
@@ -131,26 +134,29 @@ sasl_kerberos_keytab = Setting(
     "The file with the Kerberos keys of this client; without it the ticket of kinit is used. A "
     "name of librdkafka.",
 )
-oauth = Setting(
-    "oauth",
-    STRING,
-    None,
-    "Where the tokens of OAUTHBEARER come from: `msk-iam`, which signs them with the keys of AWS; "
-    "in Python also an async function that returns a token, or an `MskIam`.",
-)
-
-SECURITY_ROWS: Final = rows_in(globals())
+SECURITY_ROWS: Final = (*rows_in(globals()), *tokens.OAUTH_ROWS)
 
 _JAVA_TLS: Final = "it chooses among Java's implementations; TLS here is OpenSSL's"
 _KERBEROS: Final = "the Kerberos library renews tickets by itself"
 _NO_PLUGIN: Final = "it is for Java's login classes"
+_ON_LOGIN: Final = "a token is asked for when a login needs one"
+_BROKERS_CHECK: Final = "brokers check tokens"
 WITHOUT_EFFECT: Final[Mapping[str, str]] = {
     "sasl.kerberos.kinit.cmd": _KERBEROS,
     "sasl.kerberos.min.time.before.relogin": _KERBEROS,
     "sasl.kerberos.ticket.": _KERBEROS,
-    "sasl.login.": _NO_PLUGIN,
     "sasl.client.": _NO_PLUGIN,
-    "sasl.oauthbearer.": "tokens come from `oauth`",
+    "sasl.login.class": _NO_PLUGIN,
+    "sasl.login.refresh.buffer.": _ON_LOGIN,
+    "sasl.login.refresh.min.": _ON_LOGIN,
+    "sasl.login.refresh.window.jitter": _ON_LOGIN,
+    "sasl.oauthbearer.clock.": _BROKERS_CHECK,
+    "sasl.oauthbearer.expected.audience": _BROKERS_CHECK,
+    "sasl.oauthbearer.jwks.": _BROKERS_CHECK,
+    "sasl.oauthbearer.jwt.validator.": _BROKERS_CHECK,
+    "sasl.oauthbearer.method": "tokens come from sasl.oauthbearer.token.endpoint.url, or `oauth`",
+    "sasl.oauthbearer.scope.claim.": _BROKERS_CHECK,
+    "sasl.oauthbearer.sub.claim.": _BROKERS_CHECK,
     "ssl.engine.": _JAVA_TLS,
     "ssl.keymanager.": _JAVA_TLS,
     "ssl.protocol": "ssl.enabled.protocols says which versions may be used",
@@ -162,9 +168,28 @@ WITHOUT_EFFECT: Final[Mapping[str, str]] = {
 
 
 def unneeded(names: Iterable[str], settings: Settings) -> Iterator[str]:
-    """Yield a notice for each setting of a security that `security.protocol` does not ask for."""
-    protocol = settings[security_protocol].upper()
+    """Yield a notice for each setting of encryption and logins that other settings leave without
+    effect."""
     for name in names:
-        is_needed = protocol.endswith("SSL") if name.startswith("ssl.") else "SASL" in protocol
-        if name.startswith(("ssl.", "sasl.")) and not is_needed:
-            yield f"{name} has no effect: {security_protocol.name} is {protocol}"
+        why = _why_unneeded(name, settings)
+        if why is not None:
+            yield f"{name} has no effect: {why}"
+
+
+def _why_unneeded(name: str, settings: Settings) -> str | None:
+    protocol = settings[security_protocol].upper()
+    mechanism = settings[sasl_mechanism].upper()
+    preset = (settings[tokens.oauth] or "").lower()
+    is_needed = protocol.endswith("SSL") if name.startswith("ssl.") else "SASL" in protocol
+    if name.startswith(("ssl.", "sasl.")) and not is_needed:
+        return f"{security_protocol.name} is {protocol}"
+    if name.startswith("sasl.oauthbearer.") and mechanism != OAUTHBEARER:
+        return f"{sasl_mechanism.name} is {mechanism}"
+    if name.startswith("sasl.oauthbearer.") and preset == tokens.MSK_IAM:
+        return f"{tokens.oauth.name} is {preset}"
+    if name == tokens.sasl_oauthbearer_expected_issuer.name and preset not in tokens.OIDC_PROVIDERS:
+        return f"{_BROKERS_CHECK}; here it is for oauth={' or '.join(tokens.OIDC_PROVIDERS)}"
+    callback = settings[tokens.sasl_login_callback_handler_class]
+    if name == tokens.sasl_login_callback_handler_class.name and callback not in tokens.CALLBACKS:
+        return _NO_PLUGIN
+    return None

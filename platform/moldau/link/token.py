@@ -1,4 +1,4 @@
-"""The token of a login by OAuth, from the program's own async function."""
+"""The token of a login by OAuth, from an async function: the program's own, or that of a preset."""
 
 from __future__ import annotations
 
@@ -6,21 +6,23 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, TypeAlias
 
-from moldau.errors.codes import ErrorCode
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.msk_iam import MskIam
 from moldau.link.sasl import LoginRefused, Token
+from moldau.link.token_endpoint import TokenEndpoint
 
 if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 TokenSource: TypeAlias = Callable[[], Awaitable[str | Token]]
 """An async function that returns an OAuth token."""
-GivenTokens: TypeAlias = TokenSource | MskIam
+GivenTokens: TypeAlias = TokenSource | MskIam | TokenEndpoint
 """What a program may give as `oauth=`, beside text."""
 
 
 async def token_of(runtime: Runtime, source: TokenSource) -> Token:
-    """Return the token. Raise LoginRefused if the function fails, with the kind of its error."""
+    """Return the token. Raise the KafkaError of a preset, or LoginRefused with the kind of another
+    error."""
 
     async def ask() -> str | Token:
         return await source()
@@ -31,8 +33,8 @@ async def token_of(runtime: Runtime, source: TokenSource) -> Token:
     finally:
         asking.cancel()
     failure = None if asking.cancelled() else asking.exception()
-    if isinstance(failure, LoginRefused):
-        raise failure  # it says itself what is wrong
+    if isinstance(failure, KafkaError):
+        raise failure
     if asking.cancelled() or failure is not None:
         refused = LoginRefused(
             ErrorCode.SASL_AUTHENTICATION_FAILED,

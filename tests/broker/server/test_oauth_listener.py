@@ -11,12 +11,10 @@ from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet
 
 from moldau.client import Admin, Producer
-from moldau.config import BadSettings, Secret
+from moldau.config import BadSettings
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
-from moldau.link.client_credentials import ClientCredentials, ProviderTokens
 from moldau.link.sasl import LoginRefused
-from moldau.link.token import token_of
 from moldau.runtime import Runtime
 from tests.broker.server.houses import house
 from tests.broker.server.secure_houses import CANARY, SecureHouse, replicated, two_nodes
@@ -129,30 +127,6 @@ def test_brokers_log_in_at_each_other_with_tokens_of_the_provider(tmp_path: Path
             assert len(idp.forms) <= 2, "once for each node"
         for each in two.houses:
             assert not [line for line in each.lines if CANARY in line or "eyJ" in line]
-
-    play("asyncio", main)
-
-
-@pytest.mark.parametrize(
-    ("status", "answer", "why"),
-    [
-        (401, b"canary", "it answers 401"),
-        (200, b"canary", "its answer is no token"),
-        (200, b'{"access_token": ["canary"]}', "its answer is no token"),
-        (200, b"[]", "its answer is no token"),
-    ],
-)
-def test_a_provider_without_a_token_is_told_without_a_secret(
-    status: int, answer: bytes, why: str
-) -> None:
-    async def main(runtime: Runtime) -> None:
-        with provider() as idp:
-            idp.status, idp.make_token = status, lambda: answer
-            source = ProviderTokens(ClientCredentials(idp.url, "me", Secret(CANARY)), runtime)
-            with pytest.raises(LoginRefused, match="the provider of tokens gives none") as caught:
-                await token_of(runtime, source)
-        assert why in str(caught.value)
-        assert "canary" not in str(caught.value)
 
     play("asyncio", main)
 

@@ -27,12 +27,13 @@ from moldau.broker.settings.network import connection_failed_authentication_dela
 from moldau.config import Secret
 from moldau.errors import ConfigError
 from moldau.link import security_settings as rows
-from moldau.link.client_credentials import ClientCredentials, ProviderTokens
+from moldau.link.endpoint_tokens import EndpointTokens
 from moldau.link.jaas import LoginModule, parse_jaas
 from moldau.link.security import GSSAPI, Security, credentials_from
 from moldau.link.security import Credentials as OwnCredentials
 from moldau.link.signed_tokens import TokenCheck, TokenTerms
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
+from moldau.link.token_endpoint import TokenEndpoint
 from moldau.link.token_keys import KeyFile, KeyTiming, KeyUrl
 from moldau.logging.gathering import SourceGathering
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
@@ -364,7 +365,7 @@ def outgoing(
     return Security(context, credentials)
 
 
-def _own_tokens(own: Settings, runtime: Runtime) -> ProviderTokens:
+def _own_tokens(own: Settings, runtime: Runtime) -> EndpointTokens:
     """Return where this node gets its tokens. What Kafka's settings do not say may be in the login
     module, as in older versions of Kafka. Raise ConfigError."""
     text = _jaas(own, OAUTHBEARER)
@@ -380,13 +381,9 @@ def _own_tokens(own: Settings, runtime: Runtime) -> ProviderTokens:
         if not value:
             raise ConfigError("connections to other nodes by OAUTHBEARER need it", setting=row.name)
     assert url is not None
-    assert client_id is not None
-    assert secret is not None
-    fault = check_url(url)
-    if fault is not None:
-        raise ConfigError(fault, setting=url_row.name, value=url)
     scope = own[oauth.sasl_oauthbearer_scope] or options.get("scope")
-    return ProviderTokens(ClientCredentials(url, client_id, secret, scope), runtime)
+    endpoint = TokenEndpoint(url, client_id, secret, scope, encodes_header=True)
+    return EndpointTokens(endpoint, runtime, "")
 
 
 def to_controllers(settings: Settings, runtime: Runtime) -> Security | None:

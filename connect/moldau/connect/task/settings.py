@@ -17,6 +17,7 @@ SHARED_BY_CLIENTS = (
     "bootstrap.servers",
     "client.dns.lookup",
     "metadata.max.age.ms",
+    "oauth",
     "reconnect.backoff.max.ms",
     "reconnect.backoff.ms",
     "request.timeout.ms",
