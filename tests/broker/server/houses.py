@@ -24,6 +24,7 @@ class House:
         self.directory = directory
         self.host = host
         self.lines: list[str] = []
+        self.level = Level.INFO
         self.port = 0
 
     def settings(self, **given: str) -> Settings:
@@ -36,7 +37,7 @@ class House:
         """A broker; its lines are kept."""
         runtime, settings = self.runtime, self.settings(**given)
         format_if_empty(runtime.files, settings, runtime.random, runtime.clock.wall_ms(), self.host)
-        loggers = Loggers(runtime.clock, self.lines.append, level=Level.INFO)
+        loggers = Loggers(runtime.clock, self.lines.append, level=self.level)
         broker = await Broker.start(runtime, settings, loggers=loggers, host_name=self.host)
         if CLIENTS in broker.endpoints:
             self.port = broker.endpoints[CLIENTS].port
