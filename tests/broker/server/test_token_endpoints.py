@@ -12,7 +12,7 @@ from moldau.errors.codes import KafkaError
 from moldau.link.sasl import LoginRefused
 from moldau.runtime import Runtime
 from tests.broker.server.houses import house
-from tests.broker.server.test_secure_listeners import SecureHouse
+from tests.broker.server.secure_houses import SecureHouse
 from tests.link.token_provider import CLIENT, SCOPE, SECRET, TokenProvider, token_provider
 from tests.runtime.arena import HOST, play
 
