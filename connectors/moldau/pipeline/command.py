@@ -22,6 +22,8 @@ _PORT: Final = whole(1, 65_535)
 _SECONDS: Final = whole(0, 86_400)
 _IDLE_S: Final = 10
 _PAUSE_S: Final = 1.0
+_DEV: Final = ".moldau/dev/pipeline"
+"""Where `moldau dev` keeps the data of the pipeline that it runs."""
 
 
 class PipelineCommand:
@@ -188,6 +190,19 @@ def _data_directory(
     return DataDirectory(RealFiles(), default if given is None else absolute_path(given))
 
 
+def _looked_at(arguments: Namespace, reading: PipelineReading, directory: str) -> DataDirectory:
+    """Return the directory of the pipeline that runs: its own, or the one in which `moldau dev`
+    runs it."""
+    from moldau.pipeline.data_directory import DataDirectory
+
+    data = _data_directory(arguments, reading, directory)
+    if arguments.data is not None or data.is_running():
+        return data
+    dev = DataDirectory(data.files, f"{directory}/{_DEV}")
+    runs_here = dev.is_running() and dev.load().name == reading.pipeline.name
+    return dev if runs_here and arguments.target is None else data
+
+
 def _client_settings(arguments: Namespace, context: Context) -> dict[str, str]:
     """Return the settings of clients, as `run` uses them.
 
@@ -272,7 +287,7 @@ def _plan(arguments: Namespace, context: Context) -> int:
     from moldau.pipeline.worker import ConnectApi, worker_url
 
     reading, directory = _read_valid(arguments, context)
-    data = _data_directory(arguments, reading, directory)
+    data = _looked_at(arguments, reading, directory)
     state, url, is_running = data.load(), arguments.connect, data.is_running()
     last_run = LastRun.load(data)
     # Without a `run` that is alive, this is the plan of the next one.
@@ -390,7 +405,7 @@ def _status(arguments: Namespace, context: Context) -> int:
     if arguments.svg and (arguments.watch or arguments.json):
         raise UsageError("--svg writes one picture: leave --watch and --json out")
     reading, directory = _read(arguments, checks_connectors=False)
-    data = _data_directory(arguments, reading, directory)
+    data = _looked_at(arguments, reading, directory)
     client = _settings_of_last_run(arguments, context, data)
     reader = StatusReader(reading.pipeline, data, client, arguments.connect)
     try:

@@ -48,6 +48,8 @@ class PartState:
 class RunState:
     """What a `run` saves about itself, for `status`, for `down`, and for the next `run`."""
 
+    name: str = ""
+    """The pipeline's name; empty in files of older versions."""
     pid: int = 0
     bootstrap: str = ""
     rest: str = ""

@@ -120,7 +120,7 @@ class PipelineRun:
         """Start all parts. They run when this returns. Raises PipelineFailed if one does not."""
         last = self._data.load()
         # Until the cluster is known, the state stays that of the last run.
-        self._state = replace(last, pid=process_id(), parts={})
+        self._state = replace(last, name=self._pipeline.name, pid=process_id(), parts={})
         self._check_references()
         self._wait_for_orphans(last)
         client = self._client = self._start_broker(last)
@@ -225,7 +225,7 @@ class PipelineRun:
         """Begin the state of a run on this cluster."""
         connect = self._target.connect
         self._state = last.at_start(cluster, None if connect is None else worker_url(connect))
-        self._state.pid = process_id()
+        self._state.name, self._state.pid = self._pipeline.name, process_id()
         self._state.bootstrap = bootstrap
         if not last.is_own_broker and last.cluster != cluster and last.has_made_something:
             self._report(

@@ -116,7 +116,12 @@ def test_a_pipeline_runs_in_dev(tmp_path: Path) -> None:
         shown = page(f"{running.place('console')}/pipelines/pipeline")
         assert "4 of 4</b> parts run" in shown
         assert "/groups/" in shown
+        status = moldau("pipeline", "status", directory=folder)
+        assert (status.code, status.err) == (0, ""), status
+        assert status.out.count("RUNNING") == 4
         assert running.stop() == 0
+    stopped = moldau("pipeline", "status", directory=folder)
+    assert (stopped.code, stopped.out.count("MISSING")) == (1, 3), stopped
 
 
 @pytest.mark.parametrize(
