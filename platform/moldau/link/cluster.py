@@ -198,7 +198,8 @@ class Cluster:
                 if isinstance(error, LoginRefused | Untrusted):
                     refused = refused or error
                 why = error.context.get("why")
-                problems[str(address)] = f"{error.reason}: {why}" if why else error.reason
+                reason = error.reason.removesuffix(".")
+                problems[str(address)] = f"{reason}: {why}" if why else reason
         if refused is not None:
             raise refused
         raise KafkaError(

@@ -457,6 +457,9 @@ class Connection(asyncio.BufferedProtocol):
         """Fail the requests in flight: the connection has ended."""
         self._transport = None
         why = "the connection ended" if exc is None else str(exc)
+        security = self.options.security
+        if not self.versions.by_key and (security is None or not security.is_encrypted):
+            why = f"{why} at the first request; {_WITHOUT_TLS}"
         self._end(KafkaError(ErrorCode.NETWORK_EXCEPTION, broker=str(self.address), why=why))
 
     def close(self) -> None:
@@ -637,6 +640,9 @@ def _out_of_reach(address: Address, failures: dict[str, KafkaError]) -> KafkaErr
 def _late(address: Address, timeout_s: float, reason: str) -> KafkaError:
     facts = {"address": str(address), "seconds": round(timeout_s, 3)}
     return KafkaError(ErrorCode.REQUEST_TIMED_OUT, reason, **facts)
+
+
+_WITHOUT_TLS: Final = "a listener with TLS wants security.protocol=SSL or SASL_SSL"
 
 
 def _cannot_connect(address: Address, why: str) -> KafkaError:

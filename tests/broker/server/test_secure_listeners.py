@@ -132,22 +132,27 @@ def test_a_client_without_a_certificate_is_refused_where_one_is_required(tmp_pat
 
 
 @pytest.mark.parametrize(
-    ("listener", "protocol", "told"),
+    ("listener", "protocol", "told", "told_client"),
     [
-        ("SSL", "PLAINTEXT", "does not speak TLS"),
-        ("SASL_SSL", "SASL_PLAINTEXT", "does not speak TLS"),
-        ("PLAINTEXT", "SSL", "TLS on a listener without TLS"),
-        ("SASL_PLAINTEXT", "SASL_SSL", "TLS on a listener without TLS"),
-        ("SASL_PLAINTEXT", "PLAINTEXT", "a request before the login"),
+        ("SSL", "PLAINTEXT", "does not speak TLS", "a listener with TLS wants"),
+        ("SASL_SSL", "SASL_PLAINTEXT", "does not speak TLS", "a listener with TLS wants"),
+        ("PLAINTEXT", "SSL", "TLS on a listener without TLS", "does this listener speak TLS"),
+        (
+            "SASL_PLAINTEXT",
+            "SASL_SSL",
+            "TLS on a listener without TLS",
+            "does this listener speak TLS",
+        ),
+        ("SASL_PLAINTEXT", "PLAINTEXT", "a request before the login", "connection ended"),
     ],
 )
 def test_the_wrong_protocol_is_told_on_both_sides(
-    listener: str, protocol: str, told: str, tmp_path: Path
+    listener: str, protocol: str, told: str, told_client: str, tmp_path: Path
 ) -> None:
     async def scenario(at: Secured) -> None:
         given = {**at.login(protocol), "start.timeout.ms": "1"}
         address = at.broker.endpoints[listener]
-        with pytest.raises(KafkaError):
+        with pytest.raises(KafkaError, match=told_client):
             async with Admin({**given, "bootstrap.servers": f"{HOST}:{address.port}"}):
                 pass
 
