@@ -17,6 +17,28 @@ from tests.registry.served import USER, USER_2, in_memory, process
 PAGE = Path(__file__).parents[2] / "docs" / "registry.md"
 
 
+def test_versions_are_counted_through_every_kind_of_deletion() -> None:
+    async def main() -> list[dict[bool, int]]:
+        seen = []
+        async with in_memory() as (rest, memory):
+            for _ in range(2):
+                await rest.register("a", USER)
+                await rest.register("a", USER_2)
+                seen.append(dict(memory.store.counts))
+                await rest.ask("DELETE", "/subjects/a/versions/1")
+                seen.append(dict(memory.store.counts))
+                await rest.ask("DELETE", "/subjects/a/versions/1?permanent=true")
+                seen.append(dict(memory.store.counts))
+                await rest.ask("DELETE", "/subjects/a")
+                seen.append(dict(memory.store.counts))
+                await rest.ask("DELETE", "/subjects/a?permanent=true")
+                seen.append(dict(memory.store.counts))
+        return seen
+
+    one_run = [(2, 0), (1, 1), (1, 0), (0, 1), (0, 0)]
+    assert [(each[False], each[True]) for each in asyncio.run(main())] == one_run * 2
+
+
 def test_the_page_says_what_was_answered_and_what_is_stored() -> None:
     async def main() -> dict[str, ReadFamily]:
         async with in_memory() as (rest, _):

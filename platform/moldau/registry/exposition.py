@@ -23,7 +23,6 @@ class RegistryMetrics:
     """Counts what the API answers, and reads the rest from the store."""
 
     def __init__(self, store: Store, is_leading: Callable[[], bool], clock: Clock) -> None:
-        self._store = store
         self._clock = clock
         self.registry = registry = Registry()
         self._requests = registry.counters(
@@ -44,12 +43,12 @@ class RegistryMetrics:
         read(
             "kafka.schema_registry.registered.count",
             "Versions of subjects that are not deleted.",
-            read=lambda: self._versions(are_deleted=False),
+            read=lambda: store.counts[False],
         )
         read(
             "kafka.schema_registry.deleted.count",
             "Versions of subjects that are deleted but kept.",
-            read=lambda: self._versions(are_deleted=True),
+            read=lambda: store.counts[True],
         )
         read(
             "kafka.schema_registry.subjects",
@@ -65,12 +64,6 @@ class RegistryMetrics:
             "kafka.schema_registry.records.unreadable",
             "Records of the topic of schemas that have no known form.",
             read=lambda: store.unreadable,
-        )
-
-    def _versions(self, *, are_deleted: bool) -> int:
-        subjects = self._store.subjects.values()
-        return sum(
-            each.is_deleted is are_deleted for versions in subjects for each in versions.values()
         )
 
     def begin(self) -> float:

@@ -34,6 +34,7 @@ _READER: Final = {
     "enable.auto.commit": "false",
     "allow.auto.create.topics": "false",
     "isolation.level": "read_committed",
+    "max.poll.records": "100",  # of one turn: others share the event loop
 }
 _WRITER: Final = {"acks": "all", "linger.ms": "0", "transaction.timeout.ms": "30000"}
 
@@ -126,6 +127,7 @@ class SchemasLog:
                 for record in part.records:
                     on_record(record.key, record.value)
             self._moved.set()
+            await asyncio.sleep(0)
 
     async def lead(self, transactional_id: str) -> None:
         """Start to write. On return no other writer can, and all that they wrote was read."""

@@ -76,6 +76,8 @@ class Store:
         self.configs: dict[str | None, dict[str, Any]] = {}
         self.modes: dict[str | None, str] = {}
         self._referrers: dict[Place, set[Place]] = {}
+        self.counts = {False: 0, True: 0}
+        """How many versions there are that are not deleted, and that are."""
         self.unreadable = 0
         self.changes = 0
 
@@ -181,7 +183,7 @@ class Store:
         )  # fmt: skip
         known = self.version(subject, number)
         if known is not None and known.id == made.id and known.digest == made.digest:
-            known.is_deleted = made.is_deleted
+            self._mark(known, is_deleted=made.is_deleted)
             return
         if known is not None:
             self._remove(subject, number)
@@ -191,6 +193,7 @@ class Store:
         context.places.setdefault(made.id, []).append(made.place)
         context.max_id = max(context.max_id, made.id)
         self.subjects.setdefault(subject, {})[number] = made
+        self.counts[made.is_deleted] += 1
         for each in reference_places(made):
             self._referrers.setdefault(each, set()).add(made.place)
 
@@ -199,6 +202,7 @@ class Store:
         gone = self.subjects.get(subject, {}).pop(number, None)
         if gone is None:
             return
+        self.counts[gone.is_deleted] -= 1
         if not self.subjects[subject]:
             del self.subjects[subject]
         context = self.contexts[context_of(subject)]
@@ -217,7 +221,12 @@ class Store:
         up_to = content.get("version")
         for each in self.subjects.get(subject, {}).values():
             if up_to is None or each.version <= up_to:
-                each.is_deleted = True
+                self._mark(each, is_deleted=True)
+
+    def _mark(self, version: Version, *, is_deleted: bool) -> None:
+        self.counts[version.is_deleted] -= 1
+        self.counts[is_deleted] += 1
+        version.is_deleted = is_deleted
 
     def _on_context(self, name: str, content: Mapping[str, Any] | None) -> None:
         if content is None:

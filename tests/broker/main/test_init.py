@@ -197,6 +197,14 @@ def test_a_key_that_is_none_is_told() -> None:
             },
             ["sasl.kerberos.principal.to.local.rules"],
         ),
+        (
+            {"authorizer.class.name": "standard", "moldau.registry.listener": "0.0.0.0:8081"},
+            ["listener.security.protocol.map", "moldau.registry.http.config"],
+        ),
+        (
+            {"authorizer.class.name": "standard", "moldau.registry.listener": "127.0.0.1:8081"},
+            ["listener.security.protocol.map"],
+        ),
     ],
 )
 def test_what_is_open_is_listed(given: dict[str, str], open_by: list[str]) -> None:

@@ -79,6 +79,20 @@ def test_a_rack_that_was_given_stays() -> None:
     assert values(settings, 1, is_standalone=False)["broker.rack"] == "zone-a"
 
 
+def test_each_shard_serves_metrics_and_registry_at_a_port_of_its_own() -> None:
+    given = {
+        "moldau.metrics.listener": "9404",
+        "moldau.registry.listener": "0.0.0.0:8081",
+        "moldau.registry.advertised": "h1:8081",
+    }
+    found = values(of_a_cluster(**given), 1, is_standalone=False)
+    assert {name: found[name] for name in given} == {
+        "moldau.metrics.listener": "9405",
+        "moldau.registry.listener": "0.0.0.0:8082",
+        "moldau.registry.advertised": "h1:8082",
+    }
+
+
 def test_ports_that_two_need_are_refused() -> None:
     settings = of_a_cluster(listeners="PLAINTEXT://h1:9092,CONTROLLER://h1:9093")
     with pytest.raises(ConfigError, match="behind the ports of all shards"):
