@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Final, cast
 from moldau.broker.server.security import own_client
 from moldau.broker.settings import read_listeners, wanted_services
 from moldau.broker.settings.offset import offsets_topic_replication_factor
+from moldau.errors import MoldauError
 from moldau.link.hosted_services import GROUP, HostBroker, RunningService
 from moldau.plugins import installed_plugins
 
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 FIRST_PAUSE_S: Final = 1.0
 PAUSE_MAX_S: Final = 30.0
 LOGGER: Final = "moldau.broker.services"
+_FAILED: Final = "a service failed, starts again; the broker goes on"
 
 
 class HostedServices:
@@ -88,13 +90,10 @@ class HostedServices:
                     self._tell(f"{name} at {service.address}")
                     await service.wait()
                 self._log.warn("a service has ended, starts again", service=name, in_s=pause_s)
+            except (MoldauError, OSError) as error:  # such as too few brokers yet
+                self._log.warn(_FAILED, service=name, in_s=pause_s, why=str(error))
             except Exception as error:
-                self._log.failure(
-                    "a service failed, starts again; the broker goes on",
-                    error,
-                    service=name,
-                    in_s=pause_s,
-                )
+                self._log.failure(_FAILED, error, service=name, in_s=pause_s)
             finally:
                 self._running.pop(name, None)
             await asyncio.sleep(pause_s)
