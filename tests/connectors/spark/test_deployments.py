@@ -10,7 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
+from moldau.connectors.spark.checkpoint.session_note import Session
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.connector import SparkSinkConnector
 from moldau.connectors.spark.deployments import (
@@ -19,7 +20,6 @@ from moldau.connectors.spark.deployments import (
     end_open_session,
     open_session,
 )
-from moldau.connectors.spark.session_note import Session
 from moldau.errors import ConfigError
 from moldau.runtime.node_processes import free_ports
 from moldau.spark.reach import check_reachable

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.connect.errors import ConnectError
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.connectors.spark.source_connector import SparkSourceConnector
 from moldau.errors import ConfigError

@@ -8,10 +8,10 @@ import pytest
 
 from moldau.client import TopicPartition
 from moldau.connect.api import ConnectError
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
+from moldau.connectors.spark.checkpoint.generations import Generation
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.connector import SparkSinkConnector
-from moldau.connectors.spark.generations import Generation
 from moldau.connectors.spark.topics import TASK_TOPIC, topic_names
 from moldau.errors import ConfigError
 from tests.connectors.spark.test_config import ORDERS_LAKE

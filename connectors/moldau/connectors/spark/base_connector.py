@@ -12,8 +12,8 @@ from typing import Any, ClassVar, Final, Protocol
 
 from moldau.connect.api import Problem, Task
 from moldau.connect.api.connector import Connector
-from moldau.connectors.spark.addresses import CheckpointAddress
 from moldau.connectors.spark.base_config import SparkConfig
+from moldau.connectors.spark.checkpoint.address import CheckpointAddress
 from moldau.connectors.spark.cleanup import remove_checkpoints
 from moldau.connectors.spark.messages import START
 from moldau.connectors.spark.runner_client import RunnerClient, client_options

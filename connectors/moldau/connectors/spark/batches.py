@@ -16,12 +16,12 @@ from importlib import import_module
 from typing import Any
 
 from moldau.connectors.spark.base_config import FILE_FORMATS
-from moldau.connectors.spark.batch_logs import parse_batch_numbers, read_batch_numbers
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.batch_logs import parse_batch_numbers, read_batch_numbers
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
+from moldau.connectors.spark.checkpoint.generations import Generation
+from moldau.connectors.spark.checkpoint.sink_directory import SPARK_LOG, SinkDirectory
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.generations import Generation
 from moldau.connectors.spark.query_state import is_stateful
-from moldau.connectors.spark.sink_directory import SPARK_LOG, SinkDirectory
 from moldau.errors import ConfigError
 
 WriteBatch = Callable[[Any, int], None]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from moldau.connect.errors import ConnectError, RetriableError
 from moldau.connectors.spark.base_config import SparkConfig
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
 from moldau.connectors.spark.deployments import end_open_session
 from moldau.errors import ConfigError
 

@@ -8,10 +8,10 @@ from moldau.client import EARLIEST, TopicPartition
 from moldau.connect.api import ConnectError, SelfReadingSinkTask, SinkConnector
 from moldau.connectors.spark.base_config import FILE_FORMATS
 from moldau.connectors.spark.base_connector import RunnerTask, SparkConnector
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
+from moldau.connectors.spark.checkpoint.sink_directory import SinkDirectory
 from moldau.connectors.spark.config import SparkSinkConfig, subscription
 from moldau.connectors.spark.messages import SINK
-from moldau.connectors.spark.sink_directory import SinkDirectory
 from moldau.connectors.spark.topics import TASK_TOPIC, is_subscribed, topic_names
 from moldau.errors import ConfigError
 from moldau.spark.ranges import from_checkpoint, to_checkpoint

@@ -12,7 +12,8 @@ from moldau.client.settings.rows import OF_CONSUMERS_ALONE
 from moldau.connectors.spark.avro_values import AvroValues
 from moldau.connectors.spark.base_config import SparkConfig
 from moldau.connectors.spark.batches import QueryCheckpoint, prepare_file_sink
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
+from moldau.connectors.spark.checkpoint.starting_offsets import with_all_partitions
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.inference import SAMPLE_RECORDS, infer_columns
 from moldau.connectors.spark.messages import SINK, Message, SendMessage
@@ -22,7 +23,6 @@ from moldau.connectors.spark.records import RecordLayout
 from moldau.connectors.spark.sinks import set_trigger, start_dead_letter_query, start_sink_query
 from moldau.connectors.spark.source_config import SparkSourceConfig
 from moldau.connectors.spark.source_rows import SourceRows, apply_transforms
-from moldau.connectors.spark.starting import with_all_partitions
 from moldau.connectors.spark.streaming_queries import StreamingQueries
 
 

@@ -15,8 +15,8 @@ from importlib import import_module
 from typing import Any, Final
 
 from moldau.client.settings.rows import OF_PRODUCERS_ALONE
+from moldau.connectors.spark.checkpoint.generations import Generation
 from moldau.connectors.spark.config import SparkSinkConfig, subscription
-from moldau.connectors.spark.generations import Generation
 from moldau.connectors.spark.messages import SKIPPED
 from moldau.errors import ConfigError
 

@@ -10,7 +10,7 @@ from contextlib import closing
 from importlib import import_module
 from typing import Any, Final
 
-from moldau.connectors.spark.addresses import CheckpointAddress
+from moldau.connectors.spark.checkpoint.address import CheckpointAddress
 from moldau.connectors.spark.file_failures import raise_readable
 from moldau.connectors.spark.messages import SendMessage
 from moldau.connectors.spark.records import RecordLayout

@@ -12,7 +12,7 @@ import traceback
 from collections.abc import Callable
 from typing import Any, Final
 
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
 from moldau.connectors.spark.deployments import close_session, open_session
 from moldau.connectors.spark.failures import (
     cause_of,

@@ -14,7 +14,7 @@ from moldau.connect.api import SelfWritingSourceTask, SourceConnector
 from moldau.connect.api.connector import ExactlyOnceSupport
 from moldau.connect.errors import ConnectError
 from moldau.connectors.spark.base_connector import RunnerTask, SparkConnector
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
 from moldau.connectors.spark.messages import SOURCE
 from moldau.connectors.spark.source_config import SparkSourceConfig
 

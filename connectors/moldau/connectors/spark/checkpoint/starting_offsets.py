@@ -13,9 +13,9 @@ from dataclasses import replace
 from typing import Any, Final
 
 from moldau.client import EARLIEST, LATEST, TopicPartition
-from moldau.connectors.spark.batch_logs import read_batch_numbers
+from moldau.connectors.spark.checkpoint.batch_logs import read_batch_numbers
+from moldau.connectors.spark.checkpoint.generations import Generation, Generations
 from moldau.connectors.spark.config import SparkSinkConfig, subscription
-from moldau.connectors.spark.generations import Generation, Generations
 from moldau.spark.lookups import Lookups
 from moldau.spark.options import parse_read
 from moldau.spark.ranges import Checkpoint, from_checkpoint, to_checkpoint

@@ -17,9 +17,9 @@ from moldau.connectors.spark.batches import (
     last_batch,
     last_file_batch,
 )
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
+from moldau.connectors.spark.checkpoint.generations import Generation
 from moldau.connectors.spark.connector import SparkSinkConnector
-from moldau.connectors.spark.generations import Generation
 from moldau.connectors.spark.jobs import SinkJob
 from moldau.errors import ConfigError
 from moldau.testing import SyncEmbeddedBroker

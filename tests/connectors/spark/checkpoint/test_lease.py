@@ -11,8 +11,8 @@ import pytest
 pytest.importorskip("fsspec", reason="fsspec is not installed")
 
 from moldau.connectors.file.storage import storage_of
-from moldau.connectors.spark.checkpoints import CheckpointFolder
-from moldau.connectors.spark.lease import LEASE_S, Lease
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
+from moldau.connectors.spark.checkpoint.lease import LEASE_S, Lease
 from moldau.errors import ConfigError
 
 

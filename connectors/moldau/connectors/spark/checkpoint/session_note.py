@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from moldau.connectors.spark.addresses import CheckpointAddress
+from moldau.connectors.spark.checkpoint.address import CheckpointAddress
 
 _SESSION: Final = "session"
 _CLOSED: Final = "closed"

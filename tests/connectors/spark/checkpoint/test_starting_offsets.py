@@ -10,12 +10,12 @@ import pytest
 from moldau.client import TopicPartition
 from moldau.client.sync import Admin
 from moldau.connect.errors import ConnectError
-from moldau.connectors.spark import starting
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint import starting_offsets
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
+from moldau.connectors.spark.checkpoint.generations import Generation
+from moldau.connectors.spark.checkpoint.starting_offsets import complete_offsets, present_partitions
 from moldau.connectors.spark.config import SparkSinkConfig
 from moldau.connectors.spark.connector import SparkSinkConnector
-from moldau.connectors.spark.generations import Generation
-from moldau.connectors.spark.starting import complete_offsets, present_partitions
 from moldau.testing import SyncEmbeddedBroker
 from tests.connectors.spark.runners import ids_in, need_spark, orders, orders_lake, running
 from tests.connectors.spark.test_config import ORDERS_LAKE
@@ -56,11 +56,11 @@ def test_a_partition_that_was_added_since_is_read_from_its_first_record(
     if has_read:
         commits.mkdir(parents=True)
         (commits / "0").touch()
-    monkeypatch.setattr(starting, "present_partitions", lambda *_: TWO)
+    monkeypatch.setattr(starting_offsets, "present_partitions", lambda *_: TWO)
     config = SparkSinkConfig.of({**ORDERS_LAKE, "starting.offsets": "latest"})
     generations = CheckpointFolder(str(tmp_path), "lake").generations
 
-    found = starting.with_all_partitions(generations, Generation(1, AT_5), config, {})
+    found = starting_offsets.with_all_partitions(generations, Generation(1, AT_5), config, {})
 
     assert found == Generation(1, {"orders": {"0": 5, "1": expected}})
 

@@ -2,7 +2,7 @@
 
     <checkpoint.location>/<connector>/generation.json     which generation is in use (`generations`)
     <checkpoint.location>/<connector>/gen-2/              the checkpoint that Spark writes
-    <checkpoint.location>/<connector>/lock                the lock (`checkpoint_lock`)
+    <checkpoint.location>/<connector>/lock                the lock (`lock`)
     <checkpoint.location>/<connector>/session             the last session (`session_note`)
     <checkpoint.location>/<connector>/spool/              rows of the batch at hand (`spool`)
     <checkpoint.location>/<connector>/topics/<topic>/     the same for the query of one topic
@@ -19,10 +19,10 @@ from collections.abc import Mapping
 from typing import Final
 
 from moldau.connectors.file.storage import storage_of
-from moldau.connectors.spark.addresses import TOPICS, CheckpointAddress, remove_tree
-from moldau.connectors.spark.checkpoint_lock import CheckpointLock
-from moldau.connectors.spark.generations import Generation, Generations
-from moldau.connectors.spark.session_note import SessionNote
+from moldau.connectors.spark.checkpoint.address import TOPICS, CheckpointAddress, remove_tree
+from moldau.connectors.spark.checkpoint.generations import Generation, Generations
+from moldau.connectors.spark.checkpoint.lock import CheckpointLock
+from moldau.connectors.spark.checkpoint.session_note import SessionNote
 from moldau.errors import ConfigError
 
 _OWN_NAMES: Final = re.compile(

@@ -16,8 +16,8 @@ from dataclasses import dataclass, field
 from hashlib import sha256
 from typing import Final
 
-from moldau.connectors.spark.addresses import CheckpointAddress, remove_tree
-from moldau.connectors.spark.batch_logs import read_batch_numbers
+from moldau.connectors.spark.checkpoint.address import CheckpointAddress, remove_tree
+from moldau.connectors.spark.checkpoint.batch_logs import read_batch_numbers
 from moldau.errors import ConfigError
 from moldau.runtime.real import RealRuntime
 from moldau.spark.ranges import Checkpoint

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from moldau.connectors.spark.addresses import local_path
+from moldau.connectors.spark.checkpoint.address import local_path
 
 
 def read_batch_numbers(log: str) -> list[int] | None:

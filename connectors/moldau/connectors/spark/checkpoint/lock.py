@@ -12,8 +12,8 @@ from typing import Any, Final
 
 from moldau.connectors.file.storage import storage_of
 from moldau.connectors.pace import Pace, Patrol
-from moldau.connectors.spark.addresses import CheckpointAddress
-from moldau.connectors.spark.lease import RENEW_S, Lease, checkpoint_in_use
+from moldau.connectors.spark.checkpoint.address import CheckpointAddress
+from moldau.connectors.spark.checkpoint.lease import RENEW_S, Lease, checkpoint_in_use
 from moldau.errors import ConfigError
 from moldau.ids import format_uuid, new_uuid
 from moldau.runtime.real import RealRuntime

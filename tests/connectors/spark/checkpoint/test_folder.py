@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 
 from moldau.client import TopicPartition
-from moldau.connectors.spark.checkpoints import CheckpointFolder
+from moldau.connectors.spark.checkpoint.folder import CheckpointFolder
+from moldau.connectors.spark.checkpoint.generations import Generation
+from moldau.connectors.spark.checkpoint.sink_directory import SinkDirectory
 from moldau.connectors.spark.connector import SparkSinkConnector
-from moldau.connectors.spark.generations import Generation
-from moldau.connectors.spark.sink_directory import SinkDirectory
 from moldau.errors import ConfigError
 from tests.connectors.spark.test_config import ORDERS_LAKE
 
