@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import socket
 from contextlib import suppress
+from email.utils import formatdate
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
@@ -20,9 +21,11 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from moldau.runtime import Runtime
+    from moldau.runtime import Clock, Runtime
 
 START_S: Final = 10.0
+TICKS_OF_DATE: Final = 10
+"""A tick is a tenth of a second."""
 
 
 class CannotListen(MoldauError):
@@ -74,12 +77,12 @@ class HttpServer:
         host, port = self._address
         config = uvicorn.Config(
             application, host, port, log_config=None, access_log=False, lifespan="off", ws="none",
-            timeout_graceful_shutdown=2,
+            timeout_graceful_shutdown=2, date_header=False,
         )  # fmt: skip
         config.load()
         if context is not None:
             config.ssl = following(context)
-        self._server = _Server(config)
+        self._server = _Server(config, self._runtime.clock)
         serving = self._server.serve(None if self._socket is None else [self._socket])
         self._task = self._runtime.spawn(serving, name="http")
         async with asyncio.timeout(START_S):
@@ -98,13 +101,23 @@ class HttpServer:
 class _Server(uvicorn.Server):
     """A uvicorn server without signal handlers: the command handles the process's signals."""
 
-    def __init__(self, config: uvicorn.Config) -> None:
+    def __init__(self, config: uvicorn.Config, clock: Clock) -> None:
         super().__init__(config)
         self.answers = asyncio.Event()
+        self._clock = clock
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         self.answers.set()
+
+    async def on_tick(self, counter: int) -> bool:
+        """Set the date of the responses, by the clock of the runtime: uvicorn asks the system's."""
+        is_over = await super().on_tick(counter)
+        if counter % TICKS_OF_DATE == 0:
+            date = formatdate(self._clock.wall_ms() / 1000, usegmt=True)
+            headers = [(b"date", date.encode()), *self.config.encoded_headers]
+            self.server_state.default_headers = headers
+        return is_over
 
     def capture_signals(self):  # type: ignore[no-untyped-def]
         from contextlib import nullcontext

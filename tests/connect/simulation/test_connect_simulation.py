@@ -15,6 +15,7 @@ import pytest
 from moldau.connect.storage import stores
 from moldau.runtime.simulated import Simulation
 from moldau.runtime.simulated.report import SimulationFailed
+from moldau.runtime.simulated.self_check import repeat_elsewhere
 from tests.connect.simulation.scenario import Run, run_workers
 
 PARTS: Final = 4
@@ -49,6 +50,12 @@ def test_a_refused_write_of_an_internal_topic_is_made_up_for() -> None:
 
 def test_a_status_that_a_lost_worker_replaced_is_written_again() -> None:
     run_workers(LOST, kind=Unreachable)
+
+
+@pytest.mark.deep
+def test_a_seed_replays_exactly_in_another_process() -> None:
+    found = {seed: run_workers(seed) for seed in (1, 2)}
+    repeat_elsewhere(f"{run_workers.__module__}:{run_workers.__name__}", found)
 
 
 @pytest.mark.deep
