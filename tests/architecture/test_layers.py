@@ -56,6 +56,10 @@ PACKAGES = (
     *(f"streams.{name}" for name in ("app", "dsl", "spark", "worker", "query", "engine", "plan")),
     *(f"connectors.{name}" for name in ("file", "jdbc", "spark")),
     *(f"connectors.jdbc.{name}" for name in ("sink", "source", "dialects")),
+    *(
+        f"connectors.spark.{name}"
+        for name in ("checkpoint", "checkpoint.folder", "checkpoint.lock")
+    ),
 )
 
 PLANNED = ["moldau.broker.tiered"]
@@ -187,6 +191,11 @@ def test_imports_that_point_down_are_kept() -> None:
         ("connectors.file", "connectors.jdbc", "Inside the connectors"),
         ("connectors.jdbc.sink", "connectors.jdbc.source", "Inside the JDBC connectors"),
         ("connectors.jdbc.dialects", "connectors.jdbc.sink", "Inside the JDBC connectors"),
+        (
+            "connectors.spark.checkpoint.lock",
+            "connectors.spark.checkpoint.folder",
+            "Inside the check",
+        ),
     ],
 )
 def test_a_planted_import_breaks_its_contract(importer: str, imported: str, contract: str) -> None:
