@@ -10,6 +10,7 @@ keys are (CVE-2026-33557). Without keys no token is accepted (CVE-2026-110985).
 from __future__ import annotations
 
 import json
+from base64 import urlsafe_b64decode
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple, Protocol, TypeGuard
@@ -22,6 +23,8 @@ ALGORITHMS: Final = (
     *("ES256", "ES384", "ES512", "EdDSA"),
 )
 _USER_CHARACTERS_MAX: Final = 256
+_KEYS_TRIED_MAX: Final = 16
+"""Of a token that names no key: each try costs a check of a signature."""
 
 
 class TokenRefused(Exception):
@@ -97,11 +100,10 @@ class TokenCheck:
 
     def verify(self, token: str) -> Verified:
         """Return what the token says. Raise TokenRefused."""
-        from joserfc import jwt
         from joserfc.errors import InvalidKeyIdError, JoseError
 
         try:
-            claims = jwt.decode(token, self._keys(), algorithms=list(ALGORITHMS)).claims
+            claims = _signed_claims(token, self._keys())
         except InvalidKeyIdError:
             self._keys.on_unknown()
             raise UnknownKey("the token names a key that is not known") from None
@@ -134,6 +136,23 @@ class TokenCheck:
             if begins_s is not None and (not _is_time(begins_s) or begins_s > now_s + skew_s):
                 raise TokenRefused("the token is not valid yet")
         return expires_at_s
+
+
+def _signed_claims(token: str, keys: Any) -> dict[str, Any]:
+    """Return the claims of a token that one of the keys has signed: the one that it names, or any
+    if it names none, as those of providers with a single key may. Raise JoseError or ValueError."""
+    from joserfc import jwt
+    from joserfc.errors import BadSignatureError, JoseError
+
+    header = json.loads(urlsafe_b64decode(token.partition(".")[0] + "=="))
+    if "kid" in header:
+        return jwt.decode(token, keys, algorithms=list(ALGORITHMS)).claims
+    for key in keys.keys[:_KEYS_TRIED_MAX]:
+        try:
+            return jwt.decode(token, key, algorithms=list(ALGORITHMS)).claims
+        except (JoseError, ValueError, TypeError):
+            continue
+    raise BadSignatureError
 
 
 def _is_time(value: object) -> TypeGuard[float]:

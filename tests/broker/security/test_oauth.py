@@ -70,6 +70,8 @@ def log_in(text: str, at: OAuthServer | None = None) -> OAuthServer:
         token(aud=["x", "other"]),
         token(nbf=NOW - 1, iat=NOW + 20),
         token(exp=NOW - 20),
+        jwt.encode({"alg": "RS256"}, CLAIMS, RSA),
+        jwt.encode({"alg": "ES256"}, CLAIMS, KEY),
     ],
 )
 def test_a_token_that_is_right_is_let_in(given: str) -> None:
@@ -104,6 +106,8 @@ STRANGER = ECKey.generate_key("P-256", parameters={"kid": "one"})
         token(sub="x" * 257),
         token(STRANGER),
         token(SECRET, "HS256"),
+        jwt.encode({"alg": "ES256"}, CLAIMS, STRANGER),
+        jwt.encode({"alg": "HS256"}, CLAIMS, SECRET),
         token().rpartition(".")[0] + ".",
         token()[:-6] + "AAAAAA",
         "e30.e30.",
