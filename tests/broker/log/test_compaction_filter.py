@@ -6,7 +6,7 @@ from moldau.broker.log.compaction_filter import BatchFilter, Round
 from moldau.broker.log.compaction_offsets import OffsetMap
 from moldau.broker.log.compaction_transactions import CleanedTransactions
 from moldau.broker.log.producer_state import ProducerStateEntry
-from moldau.records import Batch, Record, encode_batch, open_batch
+from moldau.records import Batch, Buffer, Record, encode_batch, open_batch
 from tests.broker.log.producing import NOW, marker_batch
 
 DAY_MS = 86_400_000
@@ -53,6 +53,25 @@ def test_a_tombstone_that_is_to_be_kept_sets_the_horizon_once() -> None:
     gone = filter_of(99, newest={b"a": 11}).filter(batch_of((b"a", None), (b"a", b"1")))
     assert gone is not None
     assert open_batch(gone).header.delete_horizon_ms is None
+
+
+def test_a_tombstone_and_a_marker_that_are_due_wait_for_replicas_that_are_out_of_sync() -> None:
+    tombstone = filter_of(99, newest={b"a": 10}).filter(batch_of((b"a", None)))
+    marker = filter_of(99).filter(marker_batch(7, 4, offset=10))
+    assert tombstone is not None
+    assert marker is not None
+
+    def kept(data: Buffer, *, is_everywhere: bool) -> Buffer | None:
+        round = Round(99, 1000, {}, DAY_MS, NOW + DAY_MS, is_everywhere)
+        newest = OffsetMap(1024)
+        newest.put(b"a", 10)
+        return BatchFilter(round, newest, CleanedTransactions(())).filter(open_batch(data))
+
+    for due in (tombstone, marker):
+        again = kept(due, is_everywhere=False)
+        assert again is not None
+        assert open_batch(again).header == open_batch(due).header
+        assert kept(due, is_everywhere=True) is None
 
 
 def test_a_marker_that_has_the_producers_last_epoch_stays_be_it_empty() -> None:

@@ -20,7 +20,7 @@ from moldau.runtime import Runtime
 from moldau.runtime.simulated.node import Node
 from tests.broker.log.machine import NOW, batch
 from tests.broker.log.producing import data_batch, marker_batch
-from tests.broker.replication.hosting import CONFIG, FLUSHED, Host, leadership, simulate
+from tests.broker.replication.hosting import CONFIG, FLUSHED, NODE_ID, Host, leadership, simulate
 
 
 def test_an_append_is_readable_and_acknowledged_at_once() -> None:
@@ -185,6 +185,17 @@ def test_more_in_sync_replicas_than_there_are_refuse_acks_all() -> None:
         assert partition.is_acknowledged(2, 1)
         host.replicas.configure("t", CONFIG)
         partition.append(batch(), -1, NOW)
+
+    simulate(main)
+
+
+def test_the_log_knows_whether_a_replica_is_out_of_sync() -> None:
+    async def main(runtime: Runtime) -> None:
+        host = Host.open(runtime)
+        for isr in ((NODE_ID, 8, 9), (NODE_ID, 9), (NODE_ID, 8, 9)):
+            host.replicas.lead(leadership("t", replicas=(NODE_ID, 8, 9), isr=isr), CONFIG)
+            log = host.replicas.partition("t", 0).log.state
+            assert log.is_everywhere is (len(isr) == 3)
 
     simulate(main)
 

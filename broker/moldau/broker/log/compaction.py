@@ -55,6 +55,7 @@ class LogToClean:
     first_dirty_offset: int
     first_uncleanable_offset: int
     delete_retention_ms: int
+    is_everywhere: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +110,7 @@ class Compaction:
             producers=self._log.producers,
             delete_retention_ms=self._log.delete_retention_ms,
             now_ms=self._now_ms,
+            is_everywhere=self._log.is_everywhere,
         )
         transactions = CleanedTransactions(self._aborted_from(0))
         batch_filter = BatchFilter(round, self._offsets, transactions)
@@ -243,6 +245,7 @@ def log_to_clean(log: PartitionLog, cleanable: Cleanable, delete_retention_ms: i
         first_dirty_offset=cleanable.first_dirty_offset,
         first_uncleanable_offset=cleanable.first_uncleanable_offset,
         delete_retention_ms=delete_retention_ms,
+        is_everywhere=log.state.is_everywhere,
     )
 
 

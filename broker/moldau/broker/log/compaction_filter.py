@@ -7,7 +7,11 @@ producer's last sequence or epoch, or the last offset that can be cleaned: a res
 again.
 
 The delete horizon is set when the cleaner first sees a tombstone, or the marker of a transaction
-with no batches left. From then on readers have `delete_retention_ms` to see it.
+with no batches left. From then on readers have `delete_retention_ms` to see it. While a replica of
+the partition is out of sync, neither is removed: 1. the replica has the records that they end, and
+goes away. 2. Others remove these records, and later the tombstone or marker. 3. The replica comes
+back behind both, keeps its records, and leads: what was deleted or aborted is there again. (Kafka
+removes them all the same.)
 """
 
 from __future__ import annotations
@@ -35,6 +39,7 @@ class Round:
 
     `latest_offset`   the last offset whose key is in the map.
     `end_offset`      the first offset that may not be cleaned.
+    `is_everywhere`   whether every replica of the partition has what is cleaned.
     """
 
     latest_offset: int
@@ -42,6 +47,11 @@ class Round:
     producers: Mapping[int, ProducerStateEntry]
     delete_retention_ms: int
     now_ms: int
+    is_everywhere: bool = True
+
+    def is_over(self, horizon_ms: int | None) -> bool:
+        """Whether what has this delete horizon may be removed."""
+        return self.is_everywhere and horizon_ms is not None and horizon_ms <= self.now_ms
 
 
 class BatchFilter:
@@ -75,8 +85,7 @@ class BatchFilter:
     def _filter_control(self, batch: Batch, keep_empty: bool) -> Buffer | None:
         if not self._transactions.on_marker(batch):
             return batch.data
-        horizon = batch.header.delete_horizon_ms
-        if horizon is not None and horizon <= self._round.now_ms:
+        if self._round.is_over(batch.header.delete_horizon_ms):
             return self._without_records(batch, keep_empty)
         return retain(batch, _always, delete_horizon_ms=self._horizon(), keep_empty=keep_empty)
 
@@ -85,7 +94,7 @@ class BatchFilter:
         latest = self._round.latest_offset
         find = self._offsets.get
         set_before = header.delete_horizon_ms
-        drops_tombstones = set_before is not None and set_before <= self._round.now_ms
+        drops_tombstones = self._round.is_over(set_before)
         keeps_tombstone = False
 
         def is_kept(entry: Entry) -> bool:

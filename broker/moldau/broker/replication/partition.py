@@ -343,6 +343,7 @@ class Partition:
         if leader is None or leader_epoch != self.leader_epoch:
             return
         leader.on_isr(isr, leader.replica_count, partition_epoch)
+        self.log.state.is_everywhere = len(isr) >= leader.replica_count
         self._carry_out(leader.ready())
 
     def withdraw(self, leader: Leader) -> None:
@@ -400,6 +401,7 @@ class Partition:
         replicas change."""
         log, known = self.log, self._leader
         replica_count = len(leadership.replicas)
+        self.log.state.is_everywhere = len(leadership.isr) >= replica_count
         if known is not None and self.leader_epoch == leadership.leader_epoch:
             known.on_isr(leadership.isr, replica_count, leadership.partition_epoch)
             ready = known.ready()
@@ -422,6 +424,7 @@ class Partition:
         self.stop(ErrorCode.NOT_LEADER_OR_FOLLOWER, leadership.leader_epoch)
         self.leader_id = leadership.leader
         self.is_in_sync = node_id in leadership.isr
+        self.log.state.is_everywhere = len(leadership.isr) >= len(leadership.replicas)
 
     def hold(self) -> None:
         """Accept appends, but acknowledge none of them until `carry_on`."""
@@ -440,6 +443,7 @@ class Partition:
         """Replace the log by one with the same records in another directory. The partition must be
         held. Appends that waited until the old log was durable wait for the new one."""
         assert self._is_held
+        log.state.is_everywhere = self.log.state.is_everywhere
         self.log, self._commit = log, commit
         self.offsets, self.log_config = log.state, log.config
 

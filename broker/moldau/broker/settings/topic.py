@@ -79,7 +79,8 @@ delete_retention_ms = Setting(
     "delete.retention.ms",
     LONG,
     86_400_000,
-    "How long tombstones stay after compaction, so that slow readers see them.",
+    "How long tombstones and the ends of transactions stay after compaction, so that slow readers "
+    "see them; longer while a replica is out of sync.",
     check=at_least(0),
     dynamic=UpdateMode.CLUSTER_WIDE,
 )

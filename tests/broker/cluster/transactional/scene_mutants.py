@@ -20,7 +20,7 @@ from moldau.broker.coordinator.shell import ShardShell
 from moldau.broker.coordinator.transaction import ending, membership, producers, transactions
 from moldau.broker.coordinator.transaction.state import EPOCH_MAX, Transaction, TransactionStatus
 from moldau.broker.log import compaction_choice, reading
-from moldau.broker.log.compaction_filter import BatchFilter
+from moldau.broker.log.compaction_filter import BatchFilter, Round
 from moldau.broker.log.producer_state import ProducerAppend, ProducerStateEntry
 from moldau.broker.log.transaction_index import (
     AbortedTransaction,
@@ -121,6 +121,15 @@ def keeps_one_marker() -> Iterator[None]:
 
     with patch.object(BatchFilter, "_filter_control", drop):
         yield
+
+
+def removes_markers_while_replicas_are_away() -> AbstractContextManager[object]:
+    """As in Kafka: markers go after `delete.retention.ms`, also those that a replica lacks."""
+    return patch.object(
+        Round,
+        "is_over",
+        lambda self, horizon_ms: horizon_ms is not None and horizon_ms <= self.now_ms,
+    )
 
 
 def clips_abort_ranges() -> AbstractContextManager[object]:
@@ -252,6 +261,9 @@ SCENE_MUTANTS: dict[Mutant, Hunt] = {
     ),
     refuses_empty_aborts: _hunt("transactions_stay_empty", Promise.EMPTY_ENDS),
     keeps_one_marker: _hunt("a_replica_misses_a_marker", Promise.NO_ABORTED_READ),
+    removes_markers_while_replicas_are_away: _hunt(
+        "a_replica_misses_a_marker_that_is_due", Promise.NO_ABORTED_READ
+    ),
     clips_abort_ranges: _hunt("a_reader_begins_in_an_aborted_transaction", Promise.NO_ABORTED_READ),
     cleans_open_transactions: _hunt(
         "a_log_of_offsets_is_cleaned_under_an_open_transaction", Promise.OFFSET_OF_COMMITTED

@@ -94,9 +94,11 @@ async def a_replica_misses_a_marker(at: Stage) -> None:
     """Redpanda PR 16295: 1. a replica has records of a transaction and goes away. 2. They are
     aborted, later transactions are committed, and the log is compacted. 3. The replica comes back,
     gets what is left, and leads."""
-    replicas = at.brokers.running[1].node.image.topics.by_name(KEYED)
-    assert replicas is not None
-    leader, follower, _ = replicas.partitions[0].replicas
+    node = at.brokers.running[1].node
+    await at.until(lambda: node.image.topics.by_name(KEYED))
+    topic = node.image.topics.by_name(KEYED)
+    assert topic is not None
+    leader, follower, _ = topic.partitions[0].replicas
     app = await at.instance("app")
     first = at.begin(app)
     await app.write(first, (KEYED, 0), 0, "aborted")
@@ -114,6 +116,11 @@ async def a_replica_misses_a_marker(at: Stage) -> None:
     await at.until(lambda: at.brokers.isr_of(KEYED) == {1, 2, 3})
     await at.happens(lambda: at.brokers.kill(leader))
     await at.until(lambda: at.brokers.leader_of(KEYED) == follower)
+
+
+async def a_replica_misses_a_marker_that_is_due(at: Stage) -> None:
+    """As before, and markers may be removed at once: they must wait for the replica."""
+    await a_replica_misses_a_marker(at)
 
 
 async def a_reader_begins_in_an_aborted_transaction(at: Stage) -> None:
@@ -273,6 +280,7 @@ SCENES: dict[str, Callable[[int], None]] = {
         scene(a_second_instance_aborts_the_transaction_of_the_first),
         scene(transactions_stay_empty),
         scene(a_replica_misses_a_marker, 3),
+        scene(a_replica_misses_a_marker_that_is_due, 3, delete_retention_ms="0"),
         scene(a_reader_begins_in_an_aborted_transaction),
         scene(a_log_of_offsets_is_cleaned_under_an_open_transaction, log_roll_ms="300"),
         scene(a_coordinator_of_offsets_starts_again),

@@ -28,6 +28,7 @@ from tests.broker.simulation.promises import demand
 FIRST: Final[Place] = (TOPIC, 0)
 SECOND: Final[Place] = (TOPIC, 1)
 WITHIN_S: Final = 60.0
+DAY_MS: Final = "86400000"
 QUICK: Final = {
     "transaction_abort_timed_out_transaction_cleanup_interval_ms": "300",
     "producer_id_expiration_check_interval_ms": "300",
@@ -49,11 +50,11 @@ Story = Callable[["Stage"], Coroutine[Any, Any, None]]
 class Stage:
     """See the module."""
 
-    def __init__(self, brokers: SimulatedBrokers) -> None:
+    def __init__(self, brokers: SimulatedBrokers, delete_retention_ms: str = DAY_MS) -> None:
         self.brokers = brokers
         self.world = brokers.world
         self.run = Run(brokers, Random(1))
-        self.run.delete_retention_ms = "86400000"
+        self.run.delete_retention_ms = delete_retention_ms
         self.runtime: Runtime
         self._wires: list[Wire] = []
         self._acts: list[Callable[[], None]] = []
@@ -154,14 +155,16 @@ class Stage:
         return Admin(runtime=self.runtime, bootstrap_servers=self.brokers.bootstrap_servers)
 
 
-def scene(story: Story, count: int = 1, **settings: str) -> Callable[[int], None]:
+def scene(
+    story: Story, count: int = 1, *, delete_retention_ms: str = DAY_MS, **settings: str
+) -> Callable[[int], None]:
     """Return the story as a function of a seed, on so many brokers."""
 
     def run(seed: int) -> None:
         with new_world(seed) as world:
             given = {**QUICK, **settings}
             brokers = SimulatedBrokers(world, count, controllers=0, first_voter=None, **given)
-            stage = Stage(brokers)
+            stage = Stage(brokers, delete_retention_ms)
             stage.play(story)
             stage.end()
 
