@@ -11,8 +11,10 @@ import pickle
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
+from itertools import count
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -26,6 +28,8 @@ from moldau.streams.spark.reading import worker_consumer
 from tests.connect.processes import wait_until
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
+_ATTEMPTS = count()
+"""No two attempts of tasks have one number."""
 
 
 class Died(Exception):
@@ -102,6 +106,10 @@ class Batches:
         worker_consumer(self._consumer).close()
         Admin(self._prepared.settings.of("admin")).configuration.shared().close()
 
+    def lose_lock(self) -> None:
+        """Go on without the lock of the checkpoint, as on a shared disk that has no locks."""
+        self._prepared.checkpoint.close()
+
     def settle(self) -> None:
         """Run batches until nothing is left to read."""
         while self._run_all() or self._has_more():
@@ -143,10 +151,14 @@ class Batches:
 @contextmanager
 def _on_machine(folder: Path) -> Iterator[None]:
     """A stage finds the stores of this machine, and no others."""
-    from pyspark import SparkFiles
+    from pyspark import SparkFiles, TaskContext
+
+    def attempt() -> Any:
+        return SimpleNamespace(taskAttemptId=lambda: next(_ATTEMPTS))
 
     folder.mkdir(parents=True, exist_ok=True)
     with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(TaskContext, "get", attempt)
         patch.setattr(SparkFiles, "_is_running_on_worker", True)
         patch.setattr(SparkFiles, "_root_directory", str(folder))
         yield

@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 import pytest
 
 from moldau.client import TransactionError
 from moldau.client.sync import Admin, Consumer
 from moldau.streams.engine.batches import Outputs
-from moldau.streams.spark.delivery import TaskBatch, exactly_once
+from moldau.streams.problems import StateError
+from moldau.streams.spark.delivery import TaskBatch, exactly_once, take_task
 from moldau.streams.spark.versions import Version, token_of
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark.topics import make_topic
@@ -47,7 +49,7 @@ def test_an_attempt_that_is_taken_over_commits_nothing_and_a_later_one_finds_the
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, clients: dict[str, str]
 ) -> None:
     make_topic(moldau_broker, moldau_topic, 1)
-    batch = TaskBatch(moldau_topic, 0, 0, "9", 3)
+    batch = TaskBatch(moldau_topic, 0, 0, "9", 1, 3)
     before = Version()
     after = before.after(token_of(3, 1, 2), 10, "times", is_snapshot=False).at({moldau_topic: 5})
 
@@ -69,3 +71,27 @@ def test_an_attempt_that_is_taken_over_commits_nothing_and_a_later_one_finds_the
     assert committed(moldau_broker, moldau_topic) == [b"second"]
     with exactly_once(clients, clients, batch) as third:
         assert third.committed((moldau_topic,), before) == after
+
+
+def test_an_attempt_of_an_earlier_run_commits_nothing_once_its_task_is_taken_over(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, clients: dict[str, str]
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    batch = TaskBatch(moldau_topic, 0, 0, "9", 1, 3)
+    before = Version()
+
+    def early() -> None:
+        with exactly_once(clients, clients, batch) as attempt, attempt.transaction():
+            attempt.send(outputs(moldau_topic, "early"))
+            with Admin(clients) as admin:
+                assert take_task(clients, admin, replace(batch, run=2), {moldau_topic: 0}) == {}
+            attempt.record(before, before.at({moldau_topic: 5}))
+
+    with pytest.raises(TransactionError):
+        early()
+    with (
+        exactly_once(clients, clients, batch) as late,
+        pytest.raises(StateError, match="has taken over the checkpoint"),
+    ):
+        late.committed((moldau_topic,), before)
+    assert committed(moldau_broker, moldau_topic) == []

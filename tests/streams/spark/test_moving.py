@@ -5,6 +5,7 @@ The part on Spark runs without Java: see `tests.streams.spark.batches`.
 
 from __future__ import annotations
 
+import shutil
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -43,8 +44,8 @@ def _sessions(lines: Stream[str, str], to: str) -> None:
     found.map(lambda key, count: (key.key, str(count)), key=str, type=str).to(to)
 
 
-def given(servers: str) -> dict[str, object]:
-    return {"bootstrap.servers": servers}
+def given(servers: str, **settings: str) -> dict[str, object]:
+    return {"bootstrap.servers": servers, **settings}
 
 
 def on_stages(servers: str, app: Streams, checkpoint: Path, *, dies: bool = False) -> None:
@@ -131,3 +132,78 @@ def test_what_cannot_be_moved_is_told_in_one_line(
     to_spark(plan, str(tmp_path / "two"), given(servers))
     plan = apps.windowed_join(name).plan()
     assert "had other inputs or stores" in refused(to_embedded, str(tmp_path / "two"))
+
+
+@pytest.fixture
+def counted(moldau_broker: SyncEmbeddedBroker, moldau_topic: str) -> Streams:
+    """An app with lines to count."""
+    servers, app = moldau_broker.bootstrap_servers, apps.word_count(moldau_topic)
+    apps.make_topics(servers, app)
+    apps.write(servers, app.name, 0, 20, has_cities=False)
+    return app
+
+
+def check_counts(servers: str, app: Streams, lines: int) -> None:
+    """Each word of the lines was counted once, in order."""
+    found = apps.in_order(apps.outs_of(servers, app), app.name)
+    assert sum(map(len, found.values())) == 2 * lines
+    for outs in found.values():
+        assert [int(value) for value, _, _ in outs] == list(range(1, len(outs) + 1))
+
+
+@pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
+def test_a_driver_that_still_runs_cannot_write_after_a_move(
+    moldau_broker: SyncEmbeddedBroker, counted: Streams, tmp_path: Path, guarantee: str
+) -> None:
+    servers, plan = moldau_broker.bootstrap_servers, counted.plan()
+    settings = {"processing.guarantee": guarantee}
+    with closing(
+        Batches(plan, servers, tmp_path, Random(1), processing_guarantee=guarantee)
+    ) as running:
+        running.settle()
+        running.lose_lock()
+        to_embedded(plan, str(tmp_path / "checkpoint"), given(servers, **settings))
+        before = apps.outs_of(servers, counted)
+        apps.write(servers, counted.name, 20, 20, has_cities=False)
+
+        with pytest.raises(StreamsError, match="has moved to the embedded engine"):
+            running.settle()
+    assert apps.outs_of(servers, counted) == before
+
+
+def test_a_driver_that_comes_back_with_a_copy_of_the_checkpoint_cannot_write_after_a_move(
+    moldau_broker: SyncEmbeddedBroker, counted: Streams, tmp_path: Path
+) -> None:
+    servers = moldau_broker.bootstrap_servers
+    on_stages(servers, counted, tmp_path / "one")
+    shutil.copytree(tmp_path / "one", tmp_path / "copy")
+    to_embedded(counted.plan(), str(tmp_path / "one" / "checkpoint"), given(servers))
+    apps.write(servers, counted.name, 20, 20, has_cities=False)
+
+    with pytest.raises(StreamsError, match="has moved to the embedded engine"):
+        on_stages(servers, counted, tmp_path / "copy")
+
+    apps.embedded(servers, counted, tmp_path / "state")
+    check_counts(servers, counted, 40)
+
+
+def test_a_move_that_is_cut_short_has_moved_nothing(
+    moldau_broker: SyncEmbeddedBroker,
+    counted: Streams,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers, checkpoint = moldau_broker.bootstrap_servers, str(tmp_path / "one" / "checkpoint")
+    on_stages(servers, counted, tmp_path / "one", dies=True)
+    with monkeypatch.context() as patch:
+        patch.setattr("moldau.streams.spark.moving._write", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            to_embedded(counted.plan(), checkpoint, given(servers))
+
+    apps.write(servers, counted.name, 20, 20, has_cities=False)
+    on_stages(servers, counted, tmp_path / "one")
+    check_counts(servers, counted, 40)
+    to_embedded(counted.plan(), checkpoint, given(servers))
+    apps.write(servers, counted.name, 40, 20, has_cities=False)
+    apps.embedded(servers, counted, tmp_path / "state")
+    check_counts(servers, counted, 60)

@@ -20,18 +20,16 @@ from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.deployment import batch_records
 from moldau.streams.spark.limits import check, explain_spark, refusals
 from moldau.streams.spark.ranges import TopicRange, missing_starts, task_ranges, with_starts
-from moldau.streams.spark.shipping import pickled
-from moldau.streams.spark.versions import (
-    Version,
+from moldau.streams.spark.recorded import (
     begun_text,
-    check_newest,
-    from_json,
+    check_may_write,
+    left_text,
     recorded_text,
     recorded_version,
-    stale_files,
-    to_json,
-    token_of,
+    taken_text,
 )
+from moldau.streams.spark.shipping import pickled
+from moldau.streams.spark.versions import Version, from_json, stale_files, to_json, token_of
 from moldau.streams.state.backing import MemoryBacking
 
 NOW_MS = 1_790_000_000_000
@@ -232,8 +230,8 @@ def test_a_recorded_version_is_found_by_a_batch_that_runs_again(
     times = '{"time": {"per window": 5}}'
     after = before.after(token_of(5, 1, 7), size_bytes, times, is_snapshot=is_snapshot)
     texts = {
-        "old": (1, recorded_text("9", Version(), before)),
-        "new": (2, recorded_text("9", before, after)),
+        "old": (1, recorded_text("9", 1, Version(), before)),
+        "new": (2, recorded_text("9", 1, before, after)),
         "none": (3, ""),
         "other": (4, "{}"),
     }
@@ -246,13 +244,40 @@ def test_a_recorded_version_is_found_by_a_batch_that_runs_again(
 
 
 def test_the_record_of_a_beginning_is_of_no_batch_and_older_checkpoints_find_it() -> None:
-    texts = {"new": (2, begun_text("100")), "old": (1, recorded_text("9", Version(), Version()))}
+    texts = {
+        "new": (2, begun_text("100", 1)),
+        "old": (1, recorded_text("9", 1, Version(), Version())),
+    }
     newest = [text for _, text in texts.values()]
 
     assert recorded_version(texts, "100", 0, Version()) is None
-    check_newest([*newest, "a text of five words"], "100")
+    check_may_write([*newest, "5 6 7 8"], "100", 1, has_repartitions=True)
+    check_may_write(newest, "9", 1, has_repartitions=False)
     with pytest.raises(StateError, match="begun with another checkpoint after this one"):
-        check_newest(newest, "9")
+        check_may_write(newest, "9", 1, has_repartitions=True)
+
+
+def test_a_task_that_was_taken_over_keeps_its_version_and_refuses_earlier_runs() -> None:
+    after = Version().after(token_of(5, 1, 7), 10, "two words", is_snapshot=False)
+    taken = taken_text(recorded_text("9", 1, Version(), after), "9", 2)
+
+    assert recorded_version({"lines": (2, taken)}, "9", 5, Version()) == after.at({"lines": 2})
+    for text in (taken, taken_text("", "9", 2), taken_text(begun_text("8", 7), "9", 2)):
+        check_may_write([text], "9", 2, has_repartitions=True)
+        with pytest.raises(StateError, match="has taken over the checkpoint: stop this driver"):
+            check_may_write([text], "9", 1, has_repartitions=False)
+
+
+@pytest.mark.parametrize(("checkpoint", "is_refused"), [("8", True), ("9", True), ("10", False)])
+def test_only_a_checkpoint_that_is_newer_than_a_move_may_write(
+    checkpoint: str, *, is_refused: bool
+) -> None:
+    left = [left_text("9", 2)]
+    if not is_refused:
+        check_may_write(left, checkpoint, 1, has_repartitions=True)
+        return
+    with pytest.raises(StateError, match="has moved to the embedded engine"):
+        check_may_write(left, checkpoint, 5, has_repartitions=False)
 
 
 def test_a_program_keeps_its_codecs_on_the_way_to_an_executor() -> None:

@@ -18,7 +18,8 @@ Without transactions an executor that has outlived its driver may still write af
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import Final
 
 from moldau.client import EARLIEST, LATEST, FoundOffset, TopicPartition, TransactionError
@@ -67,16 +68,23 @@ def take_over(kept: Checkpoint, layout: Layout, settings: AppSettings, begun: Be
         return
     for index, versions in begun.items():
         for partition, version in versions.items():
-            batch = TaskBatch(plan.app, index, partition, kept.id, -1)
-            try:
+            batch = TaskBatch(plan.app, index, partition, kept.id, kept.run, -1)
+            with told_of_drivers(batch):
                 record_beginning(settings.of("producer"), batch, version.offsets)
-            except TransactionError as error:
-                if error.code not in _FENCED:
-                    raise
-                raise StreamsError(
-                    f"app={plan.app}: another driver runs the app, and has taken over the "
-                    f"transactional id {batch.transactional_id}: stop that one, then start this one"
-                ) from None
+
+
+@contextmanager
+def told_of_drivers(batch: TaskBatch) -> Iterator[None]:
+    """Raise StreamsError, which says what to do, if another driver takes the task over."""
+    try:
+        yield
+    except TransactionError as error:
+        if error.code not in _FENCED:
+            raise
+        raise StreamsError(
+            f"app={batch.app}: another driver runs the app, and has taken over the transactional "
+            f"id {batch.transactional_id}: stop that one, then try again"
+        ) from None
 
 
 def _found(admin: Admin, layout: Layout, settings: AppSettings) -> Begun:

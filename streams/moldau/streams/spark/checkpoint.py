@@ -38,6 +38,7 @@ from moldau.streams.spark.versions import (
 
 _DIGITS: Final = 12
 _LEFT: Final = "left"
+_RUNS: Final = "runs"
 
 
 class Checkpoint:
@@ -67,13 +68,9 @@ class Checkpoint:
             ) from None
         with ExitStack() as on_failure:
             on_failure.callback(lock.release)
-            if files.exists(posixpath.join(path, _LEFT)):
-                raise StreamsError(
-                    f"checkpoint={path}: its app has moved to the embedded engine: run it there, "
-                    "or move it back to a new --checkpoint"
-                )
+            _refuse_left(files, path)
             made_ms = _checked_app(files, posixpath.join(path, "app.json"), path, plan, now_ms)
-            runs = posixpath.join(path, "runs")
+            runs = posixpath.join(path, _RUNS)
             run = int(files.read_text(runs)) + 1 if files.exists(runs) else 1
             files.write_text_atomic(runs, f"{run}\n")
             on_failure.pop_all()
@@ -82,6 +79,17 @@ class Checkpoint:
     def close(self) -> None:
         """Release the directory."""
         self._lock.release()
+
+    def check_held(self) -> None:
+        """Raise StreamsError if the app has moved, or another driver has the directory after all:
+        on some shared disks a lock does not hold."""
+        _refuse_left(self.files, self.path)
+        runs = posixpath.join(self.path, _RUNS)
+        if not self.files.exists(runs) or int(self.files.read_text(runs)) != self.run:
+            raise StreamsError(
+                f"checkpoint={self.path}: another driver has taken it over, or it was deleted: let "
+                "one driver run at a time, and keep the directory while it does"
+            )
 
     def state(self, program: int) -> str:
         """Return the directory of the files of a sub-topology."""
@@ -198,6 +206,14 @@ class Checkpoint:
 
     def _versions(self, program: int, batch: int) -> dict[int, Version]:
         return from_json(self.files.read_text(self._commit(program, batch)))
+
+
+def _refuse_left(files: Files, path: str) -> None:
+    if files.exists(posixpath.join(path, _LEFT)):
+        raise StreamsError(
+            f"checkpoint={path}: its app has moved to the embedded engine: run it there, or move "
+            "it back to a new --checkpoint"
+        )
 
 
 def _local_path(given: str) -> str:

@@ -6,8 +6,8 @@ An attempt of a task that writes exactly once works in this order:
    then on no earlier attempt can commit: not a speculative one, and not one of an executor or
    driver that was taken for dead. What they left open is aborted.
 2. It reads what the last transaction of the task has recorded. If that is this batch, an earlier
-   attempt has committed it: the attempt writes nothing, and the version of that one counts. In an
-   app with repartition topics it may also be that a newer checkpoint has begun: the attempt fails.
+   attempt has committed it: the attempt writes nothing, and the version of that one counts. If the
+   app has moved to the embedded engine, or a later driver has taken over, the attempt fails.
 3. It writes its outputs, then the files of its stores, and commits. The transaction also records
    the version, as the text of the offsets of a group of the app, `APP-spark`.
 
@@ -21,7 +21,7 @@ runs the batch again, and the tasks that have committed do nothing.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass
 from typing import Any, Final, Protocol
@@ -29,27 +29,31 @@ from typing import Any, Final, Protocol
 from moldau.client import GroupMetadata, OffsetAndMetadata, TopicPartition
 from moldau.client.sync import Admin, Deliveries, Producer
 from moldau.streams.engine.batches import Outputs
-from moldau.streams.spark.versions import (
-    Version,
+from moldau.streams.spark.recorded import (
     begun_text,
-    check_newest,
+    check_may_write,
     recorded_text,
     recorded_version,
+    taken_text,
 )
+from moldau.streams.spark.versions import Version
 
 _TIMEOUT_MS: Final = "900000"
 """The longest that brokers allow by default: a transaction lasts while its batch is processed."""
+Recorded = Mapping[str, tuple[int, str]]
+"""What is recorded of a task: the offset and the text of each input."""
 
 
 @dataclass(frozen=True, slots=True)
 class TaskBatch:
-    """A task's part of a batch. `checkpoint` is the id of the checkpoint that numbers the
-    batches."""
+    """A task's part of a batch. `checkpoint` is the id of the checkpoint that numbers the batches,
+    `run` that of the driver among those that have held it."""
 
     app: str
     program: int
     partition: int
     checkpoint: str
+    run: int
     batch: int
     has_repartitions: bool = False
     """Whether the app has repartition topics, which all its checkpoints share."""
@@ -112,7 +116,26 @@ def record_beginning(
     later ones of older checkpoints find it. Raise TransactionError if one comes between."""
     found = {topic: offset for topic, offset in offsets.items() if offset >= 0}
     with _fencing(producer, batch) as opened, opened.transaction():
-        _record(opened, batch, found, begun_text(batch.checkpoint))
+        text = begun_text(batch.checkpoint, batch.run)
+        _record(opened, batch, {topic: (offset, text) for topic, offset in found.items()})
+
+
+def take_task(
+    producer: Mapping[str, str], admin: Admin, batch: TaskBatch, offsets: Mapping[str, int]
+) -> Recorded:
+    """Return what the last attempt of a task has recorded, and fence all attempts of earlier runs,
+    for good. `offsets` are those of the task's inputs in the checkpoint. Raise StreamsError if
+    another run has the task, TransactionError if an attempt comes between."""
+    with _fencing(producer, batch) as opened:
+        recorded = _recorded(admin, batch, offsets)
+        unknown = {topic: (max(offset, 0), "") for topic, offset in offsets.items()}
+        taken = {
+            topic: (offset, taken_text(text, batch.checkpoint, batch.run))
+            for topic, (offset, text) in {**unknown, **recorded}.items()
+        }
+        with opened.transaction():
+            _record(opened, batch, taken)
+    return recorded
 
 
 class _AtLeastOnce:
@@ -144,12 +167,7 @@ class _ExactlyOnce:
 
     def committed(self, inputs: tuple[str, ...], before: Version) -> Version | None:
         batch = self._batch
-        wanted = [TopicPartition(topic, batch.partition) for topic in inputs]
-        # Not those of other tasks: an executor that was lost may have left some undecided.
-        found = self._admin.group_offsets(batch.group, wanted, require_stable=True)
-        recorded = {where.topic: (each.offset, each.metadata) for where, each in found.items()}
-        if batch.has_repartitions:
-            check_newest((text for _, text in recorded.values()), batch.checkpoint)
+        recorded = _recorded(self._admin, batch, inputs)
         return recorded_version(recorded, batch.checkpoint, batch.batch, before)
 
     def transaction(self) -> AbstractContextManager[object]:
@@ -159,8 +177,10 @@ class _ExactlyOnce:
         _send(self._producer, outputs)  # the commit waits for all records
 
     def record(self, before: Version, after: Version) -> None:
-        text = recorded_text(self._batch.checkpoint, before, after)
-        _record(self._producer, self._batch, after.offsets, text)
+        batch = self._batch
+        text = recorded_text(batch.checkpoint, batch.run, before, after)
+        found = {topic: (offset, text) for topic, offset in after.offsets.items()}
+        _record(self._producer, batch, found)
 
 
 def _fencing(settings: Mapping[str, str], batch: TaskBatch) -> Producer[Any, Any]:
@@ -168,12 +188,25 @@ def _fencing(settings: Mapping[str, str], batch: TaskBatch) -> Producer[Any, Any
     return Producer({"transaction.timeout.ms": _TIMEOUT_MS, **settings, **own})
 
 
-def _record(
-    producer: Producer[Any, Any], batch: TaskBatch, offsets: Mapping[str, int], text: str
-) -> None:
+def _recorded(admin: Admin, batch: TaskBatch, inputs: Iterable[str]) -> Recorded:
+    """Return what is recorded of a task. Raise StateError if its batch must not be written."""
+    wanted = [TopicPartition(topic, batch.partition) for topic in inputs]
+    # Not those of other tasks: an executor that was lost may have left some undecided.
+    offsets = admin.group_offsets(batch.group, wanted, require_stable=True)
+    found = {where.topic: (each.offset, each.metadata) for where, each in offsets.items()}
+    check_may_write(
+        (text for _, text in found.values()),
+        batch.checkpoint,
+        batch.run,
+        has_repartitions=batch.has_repartitions,
+    )
+    return found
+
+
+def _record(producer: Producer[Any, Any], batch: TaskBatch, recorded: Recorded) -> None:
     found = {
         TopicPartition(topic, batch.partition): OffsetAndMetadata(offset, metadata=text)
-        for topic, offset in offsets.items()
+        for topic, (offset, text) in recorded.items()
     }
     producer.send_offsets(found, GroupMetadata(batch.group, -1, "", None))
 

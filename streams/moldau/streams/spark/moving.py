@@ -3,9 +3,10 @@
 To Spark: the stores are read from their changelogs, and become the first snapshots of a new
 checkpoint, from which each query starts at the offsets that the app's group has.
 
-To the embedded engine: the stores are read from the checkpoint. What their changelogs lack is
-written in one transaction with the offsets of the app's group, so a move that is cut short has
-moved nothing. The checkpoint is left for good.
+To the embedded engine: each task is taken over, so that nothing that still runs on Spark can
+commit. Then the stores are read from the checkpoint. What their changelogs lack is written in one
+transaction with the offsets of the app's group, which also records that the app has left Spark. So
+a move that is cut short has moved nothing, and the app can go on on Spark with a new driver.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from moldau.client import (
     OffsetAndMetadata,
     TopicPartition,
 )
-from moldau.client.sync import Admin, Consumer, Producer, TransactionAdmin
+from moldau.client.sync import Admin, Consumer, Producer
 from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
@@ -32,7 +33,7 @@ from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
-from moldau.streams.spark.beginning import take_over
+from moldau.streams.spark.beginning import take_over, told_of_drivers
 from moldau.streams.spark.carrying import (
     backings_of,
     changes_of,
@@ -42,10 +43,11 @@ from moldau.streams.spark.carrying import (
 )
 from moldau.streams.spark.changes import StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.delivery import group_of, transactional_id_of
+from moldau.streams.spark.delivery import TaskBatch, group_of, take_task
 from moldau.streams.spark.limits import check
+from moldau.streams.spark.recorded import left_text, recorded_version
 from moldau.streams.spark.topics import prepare
-from moldau.streams.spark.versions import Version, check_newest, recorded_version, token_of
+from moldau.streams.spark.versions import Version, token_of
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.settings import AppSettings
@@ -116,32 +118,35 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
     settings = checked(given)
     with ExitStack() as left:
         kept = left.enter_context(closing(_held(plan, checkpoint)))
-        admin = left.enter_context(Admin(settings.of("admin")))
-        _stopped(admin, plan.app)
-        layout = prepare(plan, settings, has_changelogs=True)
-        recorded = _recorded(admin, layout, settings)
-        if plan.repartitions:
-            check_newest((each.metadata for each in recorded.values()), kept.id)
-        reader = left.enter_context(_Reader(plan.app, settings, admin))
-        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
-        records: list[tuple[str, int, ChangelogRecords]] = []
-        rows, tasks = 0, 0
-        for program, partition in _tasks(plan, layout):
-            version, found = _last(program, partition, kept, recorded)
-            offsets.update(found)
-            tasks += 1
-            for store, changes in _stores(program, partition, version, kept):
-                topic = store.changelog(plan.app)
-                if topic is not None and store.source_topic is None:
-                    there = reader.changes(topic, partition)
-                    records.append((topic, partition, difference(store, there, changes)))
-                    rows += len(changes)
-        if not offsets:
+        if not kept.has_begun:
             raise StreamsError(
                 f"checkpoint={kept.path}: it has no batch, so there is nothing to move: start the "
                 "app on the embedded engine"
             )
-        _write(settings, plan.app, records, offsets)
+        admin = left.enter_context(Admin(settings.of("admin")))
+        _stopped(admin, plan.app)
+        layout = prepare(plan, settings, has_changelogs=True)
+        reader = left.enter_context(_Reader(plan.app, settings, admin))
+        leaving = left_text(kept.id, kept.run)
+        offsets: dict[TopicPartition, OffsetAndMetadata] = {}
+        left_at: dict[TopicPartition, OffsetAndMetadata] = {}
+        records: list[tuple[str, int, ChangelogRecords]] = []
+        rows, tasks = 0, 0
+        for program, partition in _tasks(plan, layout):
+            version = _taken(plan, program, partition, kept, settings, admin)
+            for topic, offset in version.offsets.items():
+                where = TopicPartition(topic, partition)
+                left_at[where] = OffsetAndMetadata(max(offset, 0), metadata=leaving)
+                if offset >= 0:
+                    offsets[where] = OffsetAndMetadata(offset, metadata=version.times)
+            tasks += 1
+            for store, changes in _stores(program, partition, version, kept):
+                changelog = store.changelog(plan.app)
+                if changelog is not None and store.source_topic is None:
+                    there = reader.changes(changelog, partition)
+                    records.append((changelog, partition, difference(store, there, changes)))
+                    rows += len(changes)
+        _write(settings, plan.app, records, {plan.app: offsets, group_of(plan.app): left_at})
         kept.leave()
     return Moved(plan.app, tasks, rows)
 
@@ -164,17 +169,6 @@ def _stopped(admin: Any, app: str) -> Offsets:
         if error.code.name != "GROUP_ID_NOT_FOUND":
             raise
         return {}
-    return found
-
-
-def _recorded(admin: Admin, layout: Layout, settings: AppSettings) -> Offsets:
-    """Return what the tasks on Spark have recorded. Transactions that a driver which was killed has
-    left open are aborted before."""
-    if settings.is_exactly_once:
-        fencing = TransactionAdmin(admin)
-        for program, partition in _tasks(layout.plan, layout):
-            fencing.fence(transactional_id_of(layout.plan.app, program.index, partition))
-    found: Offsets = admin.group_offsets(group_of(layout.plan.app), require_stable=True)
     return found
 
 
@@ -214,25 +208,26 @@ def _snapshot(
     return version, len(rows)
 
 
-def _last(
-    program: Program, partition: int, kept: Checkpoint, recorded: Offsets
-) -> tuple[Version, dict[TopicPartition, OffsetAndMetadata]]:
-    """Return the version of a task after its last batch, and its offsets. A driver that was killed
-    may have left a batch that only some tasks have committed: each has recorded it."""
-    batch, version = kept.last(program.index, partition)
-    wanted = [TopicPartition(topic, partition) for topic in program.inputs]
-    own = {where.topic: recorded[where] for where in wanted if where in recorded}
-    texts = {topic: (each.offset, each.metadata) for topic, each in own.items()}
-    newer = recorded_version(texts, kept.id, batch + 1, version or Version())
-    if newer is not None:
-        version = newer
-    if version is None:
-        return Version(), {}
-    return version, {
-        TopicPartition(topic, partition): OffsetAndMetadata(offset, metadata=version.times)
-        for topic, offset in version.offsets.items()
-        if offset >= 0
-    }
+def _taken(
+    plan: Plan,
+    program: Program,
+    partition: int,
+    kept: Checkpoint,
+    settings: AppSettings,
+    admin: Admin,
+) -> Version:
+    """Take a task over, and return its version after its last batch. A driver that was killed may
+    have left a batch that only some tasks have committed: each has recorded it."""
+    last, version = kept.last(program.index, partition)
+    before = version or Version()
+    if not settings.is_exactly_once:
+        return before
+    offsets = {topic: before.offsets.get(topic, 0) for topic in program.inputs}
+    task = plan.app, program.index, partition
+    batch = TaskBatch(*task, kept.id, kept.run, last + 1, bool(plan.repartitions))
+    with told_of_drivers(batch):
+        recorded = take_task(settings.of("producer"), admin, batch, offsets)
+    return recorded_version(recorded, kept.id, batch.batch, before) or before
 
 
 def _stores(
@@ -251,8 +246,9 @@ def _write(
     settings: AppSettings,
     app: str,
     records: list[tuple[str, int, ChangelogRecords]],
-    offsets: dict[TopicPartition, OffsetAndMetadata],
+    offsets: Mapping[str, Offsets],
 ) -> None:
+    """Write changelogs, and the offsets of groups, in one transaction."""
     own = {"transactional.id": f"{app}-move"}
     with Producer({**settings.of("producer"), **own}) as producer, producer.transaction():
         for topic, partition, changes in records:
@@ -264,7 +260,8 @@ def _write(
                     timestamps_ms=changes.timestamps,
                     partition=partition,
                 )
-        producer.send_offsets(offsets, GroupMetadata(app, -1, "", None))
+        for group, each in offsets.items():
+            producer.send_offsets(each, GroupMetadata(group, -1, "", None))
 
 
 class _Reader:

@@ -48,6 +48,7 @@ class SubtopologyQuery:
         chosen = self._chosen(inputs, until or {})
         if not chosen:
             return False
+        self._kept.check_held()
         batch = self._batch + 1
         found = self._results(self._stage(batch), chosen, batch)
         for each in found:

@@ -149,6 +149,7 @@ class Stage:
             program.index,
             partition,
             self.checkpoint,
+            self.run,
             self.batch,
             self.has_repartitions,
         )

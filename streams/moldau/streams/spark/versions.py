@@ -23,9 +23,6 @@ _DELTAS_MIN: Final = 8
 _DELTAS_MAX: Final = 64
 KEPT_BATCHES: Final = 8
 _BATCH_DIGITS: Final = 12
-_PARTS: Final = 5
-_TEXT_BYTES_MAX: Final = 4096
-"""What brokers keep as the text of an offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,6 +60,11 @@ def token_of(batch: int, run: int, attempt: int) -> str:
     return f"{batch:0{_BATCH_DIGITS}d}-{run}-{attempt}"
 
 
+def batch_of(token: str) -> int:
+    """Return the batch of an attempt."""
+    return int(token[:_BATCH_DIGITS])
+
+
 def lacking(folder: str, name: str) -> StateError:
     """Return the error for a file of a version that is not there."""
     return StateError(
@@ -70,66 +72,6 @@ def lacking(folder: str, name: str) -> StateError:
         "checkpoint is an old copy or incomplete: give the newest one, or a new --checkpoint, "
         "which begins without state"
     )
-
-
-def check_newest(texts: Iterable[str], checkpoint: str) -> None:
-    """Raise StateError if an app with repartition topics has begun another checkpoint after this
-    one: its records are in these topics too, and may have replaced ours."""
-    found = [parts[0] for parts in _parted(texts) if parts[0].isdecimal()]
-    if any(int(each) > int(checkpoint) for each in found):
-        raise StateError(
-            "the app has begun with another checkpoint after this one, which shares its "
-            "repartition topics: give the newer one, or a new --checkpoint, which begins without "
-            "state"
-        )
-
-
-def begun_text(checkpoint: str) -> str:
-    """Return the text that records, before any batch, that a checkpoint has begun."""
-    return f"{checkpoint} {token_of(-1, 0, 0)} {DELTA} 0 "
-
-
-def recorded_text(checkpoint: str, before: Version, after: Version) -> str:
-    """Return the text that records a version with the outputs of its batch."""
-    is_snapshot = after.files == (f"{after.token}.{SNAPSHOT}",)
-    kind, size_bytes = DELTA, after.delta_bytes - before.delta_bytes
-    if is_snapshot:
-        kind, size_bytes = SNAPSHOT, after.snapshot_bytes
-    text = f"{checkpoint} {after.token} {kind} {size_bytes} {after.times}"
-    assert len(text) <= _TEXT_BYTES_MAX
-    return text
-
-
-def recorded_version(
-    recorded: Mapping[str, tuple[int, str]], checkpoint: str, batch: int, before: Version
-) -> Version | None:
-    """Return the version that a transaction of this batch has recorded; None if none was committed.
-
-    `recorded` has the offset and the text of each input, `before` is the version that the batch
-    begins with. Texts of other checkpoints do not count. Raise StateError if a later batch was
-    committed."""
-    found = _parted(text for _, text in recorded.values())
-    newest = max((parts for parts in found if parts[0] == checkpoint), default=None)
-    if newest is None:
-        return None
-    _, token, kind, size_bytes, times = newest
-    last = int(token[:_BATCH_DIGITS])
-    if last > batch:
-        raise StateError(
-            f"batch={batch}: the app has committed batch {last} already, so this checkpoint is an "
-            "old copy: give the newest one, or a new --checkpoint, which begins without state"
-        )
-    if last < batch:
-        return None
-    own = " ".join(newest)
-    offsets = {topic: offset for topic, (offset, text) in recorded.items() if text == own}
-    version = before.after(token, int(size_bytes), times, is_snapshot=kind == SNAPSHOT)
-    return version.at({**before.offsets, **offsets})
-
-
-def _parted(texts: Iterable[str]) -> list[list[str]]:
-    """Return the parts of those texts that record versions."""
-    return [parts for text in set(texts) if len(parts := text.split(" ", 4)) == _PARTS]
 
 
 def to_json(versions: Mapping[int, Version]) -> str:
