@@ -71,6 +71,9 @@ class Context:
     def removeJobTag(self, tag: str) -> None:
         pass
 
+    def cancelJobsWithTag(self, tag: str) -> None:
+        pass
+
     def setLocalProperty(self, name: str, text: str | None) -> None:
         pass
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final, Self
+from typing import Any, Final, Self, TypeVar
 
 from moldau.runtime.children import Mailbox
 from moldau.runtime.threads import here
@@ -17,12 +17,14 @@ from moldau.streams.spark.failures import first_line
 from moldau.streams.spark.inputs import Inputs
 from moldau.streams.spark.preparation import Preparation
 from moldau.streams.spark.query import SubtopologyQuery
+from moldau.streams.spark.waiting import Patience
 
 LOG: Final = logging.getLogger("moldau.streams")
 _IDLE_S: Final = 0.05
 _CANCEL_S: Final = 0.2
 _CANCELS_MAX: Final = 150
 _SETTLE_S: Final = 2.0
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +78,7 @@ class SparkApp:
 
     def start(self, interval: Duration = 0) -> Self:
         """Start the sub-topologies. A batch begins as soon as there are records, and `interval`
-        after the one before it, such as "1s", at the earliest."""
+        after the one before it, such as "1s", at the earliest. While brokers are away, it waits."""
         pause_s = milliseconds(interval, "interval") / 1000
         for query in self._queries:
             stop = Mailbox[bool]()
@@ -97,11 +99,18 @@ class SparkApp:
         """Run all records that are there, and what they lead to in topics that the app writes.
 
         Sub-topologies run one after the other, again until none finds records."""
+        patience = Patience(self._app)
+
+        def repeated(work: Callable[[], T]) -> T:
+            return patience.run(work, lambda: self._is_stopping)
+
         with self._told():
-            until = self._inputs.source_ends()
+            until = repeated(self._inputs.source_ends)
             while True:
-                ran = [each.run_batch(self._inputs, until) for each in self._queries]
-                if not any(ran) and self._has_settled(until):
+                ran = [
+                    repeated(partial(each.run_batch, self._inputs, until)) for each in self._queries
+                ]
+                if not any(ran) and repeated(partial(self._has_settled, until)):
                     return
 
     def stop(self) -> None:
@@ -130,11 +139,12 @@ class SparkApp:
 
     def _repeat(self, query: SubtopologyQuery, stop: Mailbox[bool], pause_s: float) -> None:
         """Run batches until the app stops, or one fails."""
-        threads, error = here(), None
+        threads, error, patience = here(), None, Patience(query.name)
+        run = partial(query.run_batch, self._inputs)
         try:
             while not self._is_stopping:
                 begin = threads.monotonic()
-                ran = query.run_batch(self._inputs)
+                ran = patience.run(run, lambda: self._is_stopping)
                 left_s = begin + pause_s - threads.monotonic()
                 wait_s = max(left_s, 0.0 if ran else _IDLE_S)
                 if wait_s > 0:

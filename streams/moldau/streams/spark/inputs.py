@@ -15,6 +15,7 @@ from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError
 from moldau.ids import ZERO_UUID, format_uuid
 from moldau.runtime.real import RealClock
+from moldau.runtime.threads import here
 from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
@@ -26,13 +27,15 @@ from moldau.streams.worker.settings import AppSettings
 
 LOG: Final = logging.getLogger("moldau.streams")
 _LOOK_S: Final = 30.0
+_QUICK: Final = {"default.api.timeout.ms": "10000"}
+"""A driver that waits for brokers says so, and stops, soon."""
 
 
 class Inputs:
     """The inputs of an app. `close` it."""
 
     def __init__(self, settings: AppSettings, layout: Layout, checkpoint: Checkpoint) -> None:
-        self._admin = Admin(settings.of("admin"))
+        self._admin = Admin({**_QUICK, **settings.of("admin")})
         self._admin.start()
         self._layout = layout
         self._checkpoint = checkpoint
@@ -43,6 +46,7 @@ class Inputs:
         self._purge_at_s: dict[int, float] = {}
         self._told: dict[TopicPartition, int] = {}
         self._clock = RealClock()
+        self._looking = here().lock()
         self._look_at_s = float("-inf")
         self._ids: Mapping[str, str] = {}
 
@@ -53,9 +57,12 @@ class Inputs:
     def ids(self) -> Mapping[str, str]:
         """Return the ids of the topics, by name. Raise StreamsError if a topic was made again, or
         has got more partitions."""
-        if self._clock.monotonic() < self._look_at_s:
-            return self._ids
-        self._look_at_s = self._clock.monotonic() + _LOOK_S
+        with self._looking:  # a thread that comes first must not leave the others without ids
+            if self._clock.monotonic() >= self._look_at_s:
+                self._look()
+        return self._ids
+
+    def _look(self) -> None:
         topics = described(self._admin, self._layout.inputs())
         for each in topics:
             known = self._layout.counts[each.name]
@@ -66,7 +73,7 @@ class Inputs:
                 )
         self._ids = ids_of(topics)
         self._checkpoint.check_topics(self._ids)
-        return self._ids
+        self._look_at_s = self._clock.monotonic() + _LOOK_S
 
     def of(self, program: Program) -> list[TopicPartition]:
         """Return the partitions that a program reads."""

@@ -9,7 +9,7 @@ executor is lost, and collects what they came to.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from moldau.client import TopicPartition
@@ -20,6 +20,7 @@ from moldau.streams.spark.preparation import Preparation
 from moldau.streams.spark.ranges import TaskRanges, missing_starts, task_ranges, with_starts
 from moldau.streams.spark.stage import Stage, TaskResult
 from moldau.streams.spark.versions import Version
+from moldau.streams.spark.waiting import BrokersAway
 
 _NOT_READ: Final = ("group.", "enable.auto.commit", "auto.offset.reset", "client.id")
 _DESCRIPTION: Final = "spark.job.description"
@@ -44,16 +45,15 @@ class SubtopologyQuery:
 
     def run_batch(self, inputs: Inputs, until: Mapping[TopicPartition, int] | None = None) -> bool:
         """Run what is there, and commit it. Return False if nothing is there. `until` limits the
-        ends of inputs. Raise StreamsError for a record that fails."""
+        ends of inputs. Raise StreamsError for a record that fails, BrokersAway if a task could not
+        reach brokers: the batch may run again."""
         chosen = self._chosen(inputs, until or {})
         if not chosen:
             return False
         self._kept.check_held()
         batch = self._batch + 1
         found = self._results(self._stage(batch), chosen, batch)
-        for each in found:
-            if each.problem is not None:
-                raise StreamsError(each.problem)
+        _check(found)
         versions = self._begun(inputs)
         versions.update((each.partition, each.version) for each in found)
         self._kept.commit(self._program.index, batch, versions)
@@ -121,6 +121,14 @@ class SubtopologyQuery:
             context.setLocalProperty(_DESCRIPTION, None)
             context.removeJobTag(self.name)
         return found
+
+
+def _check(found: Sequence[TaskResult]) -> None:
+    """Raise a problem of the tasks; first one that stays."""
+    problems = [(each.is_passing, each.problem) for each in found if each.problem is not None]
+    if problems:
+        is_passing, problem = min(problems)
+        raise (BrokersAway if is_passing else StreamsError)(problem)
 
 
 def consumer_settings(given: Mapping[str, str]) -> dict[str, str]:

@@ -24,6 +24,7 @@ from moldau.runtime.real import RealClock
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark.ranges import TaskRanges, TopicRange
+from moldau.streams.spark.waiting import BrokersAway
 
 _CONSUMERS: Final[dict[frozenset[tuple[str, str]], Consumer[Any, Any]]] = {}
 _KEPT_PARTITIONS: Final = 16
@@ -124,7 +125,7 @@ class RangeReader:
         )
 
     def _note_progress(self, wanted: Sequence[TopicPartition], *, has_records: bool) -> None:
-        """Note which ranges are read. Raise StreamsError if nothing comes for a minute."""
+        """Note which ranges are read. Raise BrokersAway if nothing comes for a minute."""
         left = len(self._unread)
         for where in wanted:
             if (self._consumer.position(where) or 0) >= self._ranges[where].end:
@@ -134,7 +135,7 @@ class RangeReader:
             self._progress_at_s = now
         elif now - self._progress_at_s > _TIMEOUT_S:
             trouble = next(iter(self._consumer.troubles().values()), None)
-            raise StreamsError(
+            raise BrokersAway(
                 f"{', '.join(map(str, wanted))}: no record in {_TIMEOUT_S:.0f} s: "
                 f"{trouble or 'check that the leader of the partition runs'}"
             )

@@ -28,6 +28,7 @@ from moldau.streams.spark.ranges import TaskRanges
 from moldau.streams.spark.reading import RangeReader
 from moldau.streams.spark.stores import AttemptStores, drop_others
 from moldau.streams.spark.versions import Version, token_of
+from moldau.streams.spark.waiting import is_passing
 
 _SLICE: Final = 10_000
 _BUFFERED: Final = 20_000
@@ -57,6 +58,8 @@ class TaskResult:
     records: int = 0
     is_restored: bool = False
     problem: str | None = None
+    is_passing: bool = False
+    """Whether the problem is that brokers were away."""
 
 
 @dataclass(frozen=True)
@@ -88,10 +91,11 @@ class Stage:
         for each in given:
             try:
                 yield self._run(each)
-            except TransactionError:
-                raise  # another attempt may have taken over: this one has no result
             except MoldauError as error:
-                yield TaskResult(each.partition, problem=str(error))
+                may_pass = is_passing(error)
+                if isinstance(error, TransactionError) and not may_pass:
+                    raise  # another attempt may have taken over: this one has no result
+                yield TaskResult(each.partition, problem=str(error), is_passing=may_pass)
 
     def _run(self, given: TaskRanges) -> TaskResult:
         """Run a task on its ranges; if an earlier attempt has committed the batch, only return

@@ -1,0 +1,108 @@
+"""An app on Spark waits while its broker is away, also in the middle of a batch.
+
+The stages run on a real broker, without Java: see `tests.streams.spark.batches`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from moldau.client import TransactionError
+from moldau.client.sync import Admin
+from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.streams import Streams
+from moldau.streams.problems import StreamsError
+from moldau.streams.spark.engine import SparkApp
+from moldau.streams.spark.preparation import prepared
+from moldau.streams.spark.query import consumer_settings
+from moldau.streams.spark.reading import worker_consumer
+from moldau.streams.spark.waiting import BrokersAway, is_passing
+from moldau.testing import SyncEmbeddedBroker
+from tests.connect.processes import wait_until
+from tests.spark import streams_apps as apps
+from tests.streams.spark.batches import Context
+
+
+class Meeting(Context):
+    """A SparkContext that calls `before` when a batch begins in the executors."""
+
+    before: Callable[[], None] | None = None
+
+    def collect(self) -> list[Any]:
+        before, self.before = self.before, None
+        if before is not None:
+            before()
+        return super().collect()
+
+
+def test_an_app_waits_while_its_broker_is_away_and_each_record_counts_once(
+    tmp_path: Path, moldau_topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    app = Streams(moldau_topic, emit="every")
+    lines = app.stream(f"{moldau_topic}-lines", str, key=str)
+    lines.group_by_key().count(name="counts").changes().to(f"{moldau_topic}-out")
+    context = Meeting(tmp_path, Random(1))
+    with ExitStack() as left:
+        broker = left.enter_context(SyncEmbeddedBroker(directory=str(tmp_path / "broker")))
+        servers = broker.bootstrap_servers
+        given = {
+            "bootstrap.servers": servers,
+            "admin.default.api.timeout.ms": "500",
+            "producer.max.block.ms": "500",
+            "producer.start.timeout.ms": "200",
+        }
+        apps.make_topics(servers, app)
+        kept = prepared(app.plan(), str(tmp_path / "checkpoint"), given)
+        of = kept.settings.of
+        left.callback(lambda: worker_consumer(consumer_settings(of("consumer"))).close())
+        left.callback(lambda: Admin(of("admin")).configuration.shared().close())
+        running = left.enter_context(SparkApp(kept, SimpleNamespace(sparkContext=context)))
+        running.start()
+
+        def count() -> int:
+            return len(apps.outs_of(servers, app))
+
+        def go_away_and_come_back() -> None:
+            wait_until(lambda: "it waits for its brokers" in caplog.text, "it says that it waits")
+            broker.start()
+            wait_until(lambda: "it goes on after" in caplog.text, "it says that it goes on")
+            caplog.clear()
+
+        apps.write(servers, app.name, 0, 10, has_cities=False)
+        wait_until(lambda: count() == 10, "the first counts")
+        broker.stop()  # between two batches
+        go_away_and_come_back()
+
+        context.before = broker.stop  # in the middle of a batch
+        apps.write(servers, app.name, 10, 10, has_cities=False)
+        go_away_and_come_back()
+        wait_until(lambda: count() == 20, "all counts")
+
+        for outs in apps.in_order(apps.outs_of(servers, app), app.name).values():
+            assert [int(value) for value, _, _ in outs] == list(range(1, len(outs) + 1))
+
+
+@pytest.mark.parametrize(
+    ("error", "passes"),
+    [
+        (KafkaError(ErrorCode.NETWORK_EXCEPTION), True),
+        (KafkaError(ErrorCode.BROKER_NOT_AVAILABLE), True),
+        (TransactionError(ErrorCode.REQUEST_TIMED_OUT), True),
+        (BrokersAway("no record in 60 s"), True),
+        (KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), False),
+        (TransactionError(ErrorCode.PRODUCER_FENCED), False),
+        (KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED), False),
+        (StreamsError("a record fails"), False),
+    ],
+)
+def test_only_what_passes_when_brokers_answer_is_waited_for(
+    error: KafkaError | StreamsError, *, passes: bool
+) -> None:
+    assert is_passing(error) == passes
