@@ -194,7 +194,9 @@ def _program(graph: Graph, index: int, steps: list[Step]) -> Program:
         stores=tuple(stores.values()),
         copartitioned=_copartitioned(steps),
         on_error=graph.on_error,
-        global_tables=tuple(name for name in looked_up if name in graph.global_tables),
+        global_tables=tuple(
+            graph.global_tables[name] for name in looked_up if name in graph.global_tables
+        ),
         lake_tables=tuple(
             graph.lake_tables[name] for name in looked_up if name in graph.lake_tables
         ),

@@ -46,8 +46,8 @@ class Program:
     stores: tuple[StoreSpec, ...]
     copartitioned: tuple[frozenset[str], ...] = ()
     on_error: Policy = FAIL
-    # Global tables that it looks up: names of stores that every worker holds in full.
-    global_tables: tuple[str, ...] = ()
+    # Tables that its steps look up, which are whole in each worker.
+    global_tables: tuple[GlobalTable, ...] = ()
     lake_tables: tuple[LakeTable, ...] = ()
 
 

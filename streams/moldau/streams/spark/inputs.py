@@ -12,7 +12,7 @@ from typing import Final
 from moldau.client import EARLIEST, LATEST, Topic, TopicPartition
 from moldau.client.sync import Admin
 from moldau.errors import MoldauError
-from moldau.errors.codes import KafkaError
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import ZERO_UUID, format_uuid
 from moldau.runtime.real import RealClock
 from moldau.runtime.threads import here
@@ -21,6 +21,7 @@ from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.delivery import group_of
+from moldau.streams.spark.global_tables import WholeTopic
 from moldau.streams.spark.versions import Version
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.settings import AppSettings
@@ -87,6 +88,34 @@ class Inputs:
     def starts(self, wanted: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Return where the logs begin."""
         return self._found(dict.fromkeys(wanted, EARLIEST), is_committed=False)
+
+    def whole_topics(self, program: Program) -> dict[str, WholeTopic]:
+        """Return the topics of a program's global tables as they are now. Raise StreamsError if one
+        does not exist."""
+        tables = {each.topic: each.store.name for each in program.global_tables}
+        if not tables:
+            return {}
+        found = {}
+        for topic, each in self._admin.describe_topics(sorted(tables)).items():
+            if isinstance(each, KafkaError) and each.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise StreamsError(
+                    f"app={self._layout.plan.app} {tables[topic]}: the topic {topic} of the global "
+                    "table does not exist: create it, and start the app again"
+                )
+            if isinstance(each, KafkaError):
+                raise each
+            found[topic] = self._whole(each)
+        return found
+
+    def _whole(self, topic: Topic) -> WholeTopic:
+        wanted = [TopicPartition(topic.name, at) for at in range(len(topic.partitions))]
+        firsts = self._found(dict.fromkeys(wanted, EARLIEST), is_committed=False)
+        ends = self._found(dict.fromkeys(wanted, LATEST), is_committed=True)
+        return WholeTopic(
+            format_uuid(topic.topic_id),
+            tuple(firsts[where] for where in wanted),
+            tuple(ends[where] for where in wanted),
+        )
 
     def source_ends(self) -> dict[TopicPartition, int]:
         """Return where those inputs end that the app does not write itself."""

@@ -29,9 +29,11 @@ _AT_LEAST_ONCE = (
 
 def refusals(plan: Plan) -> dict[str, str]:
     """Return, by the name of a step or topic, why it cannot run on Spark."""
+    read = [table for program in plan.programs for table in program.global_tables]
     found = {
-        table.store.name: "a global table is not yet sent to executors: join a table by its key"
+        table.store.name: "no stream looks this global table up, and Spark answers no queries"
         for table in plan.global_tables
+        if table not in read
     }
     for pattern in patterns_of(plan):
         found[pattern] = "a batch has fixed topics: name the topics of the stream"
@@ -78,6 +80,11 @@ def explain_spark(plan: Plan, *, is_exactly_once: bool = True) -> str:
             if step.name in refused:
                 where = f"REFUSED: {refused[step.name]}"
             lines.append(f"  {step.name}: {describe(step)} | {where}")
+        for table in program.global_tables:
+            lines.append(
+                f"  holds {table.store.name} whole in each Python process, read to the end of "
+                f"{table.topic} when a batch begins"
+            )
         if program.stores:
             names = ", ".join(store.name for store in program.stores)
             lines.append(f"  keeps {names} in the checkpoint, changes by batch; no changelogs")

@@ -9,6 +9,7 @@ executor is lost, and collects what they came to.
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
@@ -22,6 +23,7 @@ from moldau.streams.spark.stage import Stage, TaskResult
 from moldau.streams.spark.versions import Version
 from moldau.streams.spark.waiting import BrokersAway
 
+LOG: Final = logging.getLogger("moldau.streams")
 _NOT_READ: Final = ("group.", "enable.auto.commit", "auto.offset.reset", "client.id")
 _DESCRIPTION: Final = "spark.job.description"
 
@@ -37,6 +39,7 @@ class SubtopologyQuery:
         self._kept = prepared.checkpoint
         self._batch, _ = self._kept.last(program.index, 0)
         self._versions: dict[int, Version] | None = None
+        self._skipped: set[str] = set()
         self.name = f"{program.app}-{program.index}"
         self.records = 0
         """How many records the committed batches of this driver have run."""
@@ -52,8 +55,9 @@ class SubtopologyQuery:
             return False
         self._kept.check_held()
         batch = self._batch + 1
-        found = self._results(self._stage(batch), chosen, batch)
+        found = self._results(self._stage(batch, inputs), chosen, batch)
         _check(found)
+        self._tell_skipped(found)
         versions = self._begun(inputs)
         versions.update((each.partition, each.version) for each in found)
         self._kept.commit(self._program.index, batch, versions)
@@ -90,7 +94,14 @@ class SubtopologyQuery:
         inputs.commit(self._versions)
         return self._versions
 
-    def _stage(self, batch: int) -> Stage:
+    def _tell_skipped(self, found: Sequence[TaskResult]) -> None:
+        """Log each skipped record once: each process of the executors meets it."""
+        lines = {line for each in found for line in each.skipped} - self._skipped
+        self._skipped |= lines
+        for line in sorted(lines):
+            LOG.warning("streams: skipped: %s", line)
+
+    def _stage(self, batch: int, inputs: Inputs) -> Stage:
         prepared, kept, program = self._prepared, self._kept, self._program
         settings = prepared.settings
         return Stage(
@@ -108,6 +119,7 @@ class SubtopologyQuery:
             run=kept.run,
             cache_bytes=prepared.cache_bytes,
             lakes=prepared.lakes.of(program),
+            topics=inputs.whole_topics(program),
         )
 
     def _results(self, stage: Stage, chosen: list[TaskRanges], batch: int) -> list[TaskResult]:

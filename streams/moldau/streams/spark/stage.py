@@ -23,6 +23,7 @@ from moldau.streams.problems import StreamsError
 from moldau.streams.rocks import RocksMemory
 from moldau.streams.spark.delivery import Delivery, TaskBatch, at_least_once, exactly_once
 from moldau.streams.spark.failures import missing_package
+from moldau.streams.spark.global_tables import HeldGlobals, WholeTopic
 from moldau.streams.spark.lakes import HeldTables, lakes_here
 from moldau.streams.spark.ranges import TaskRanges
 from moldau.streams.spark.reading import RangeReader
@@ -38,10 +39,11 @@ _MEMORY: Final[list[RocksMemory]] = []
 
 @dataclass(frozen=True, slots=True)
 class LoadedProgram:
-    """A program as a driver has sent it, in an executor's process, with its lake tables there."""
+    """A program as a driver has sent it, in an executor's process, with its tables there."""
 
     driver: str
     program: Program
+    global_tables: HeldGlobals
     lakes: HeldTables = field(default_factory=dict)
 
 
@@ -60,6 +62,8 @@ class TaskResult:
     problem: str | None = None
     is_passing: bool = False
     """Whether the problem is that brokers were away."""
+    skipped: tuple[str, ...] = ()
+    """Records of global tables that were skipped, as lines for the user."""
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,8 @@ class Stage:
     cache_bytes: int
     lakes: Mapping[str, str]
     """The version of each lake table that this batch uses."""
+    topics: Mapping[str, WholeTopic]
+    """The topics of global tables when this batch began."""
 
     def __call__(self, given: Iterator[TaskRanges]) -> Iterator[TaskResult]:
         """Run tasks, and yield the result of each."""
@@ -111,6 +117,7 @@ class Stage:
                 with delivery.transaction():
                     if program.stores:
                         stores.open(program, before, _memory())
+                    skipped = self._loaded().global_tables.read(self.consumer, self.topics)
                     task = self._task(program, given, stores)
                     with closing(RangeReader(self.consumer, given)) as reader:
                         records = _process(task, given, reader, delivery)
@@ -118,17 +125,20 @@ class Stage:
                     after = stores.write(before, task.metadata()).at(offsets)
                     delivery.record(before, after)
                 stores.keep()
-                return TaskResult(given.partition, after, records, stores.is_restored)
+                return TaskResult(
+                    given.partition, after, records, stores.is_restored, skipped=skipped
+                )
 
     def _task(self, program: Program, given: TaskRanges, stores: AttemptStores) -> Task:
-        times = given.before.times
+        times, loaded = given.before.times, self._loaded()
+        lakes = lakes_here(loaded.lakes, program.lake_tables, self.lakes)
         return Task(
             program,
             given.partition,
             stores.backings,
             settings=TaskSettings(cache_bytes=self.cache_bytes),
             metadata=[times] if times else (),
-            global_tables=lakes_here(self._loaded().lakes, program.lake_tables, self.lakes),
+            global_tables={**lakes, **loaded.global_tables.stores},
         )
 
     def _loaded(self) -> LoadedProgram:
@@ -142,7 +152,8 @@ class Stage:
             if key[0] == self.app and each.driver != self.driver:
                 del _LOADED[key]
         drop_others(RealFiles(), _local_stores(self.app), self.driver)
-        found = _LOADED[self.app, self.index] = LoadedProgram(self.driver, program)
+        tables = HeldGlobals(program.global_tables, self.cache_bytes)
+        found = _LOADED[self.app, self.index] = LoadedProgram(self.driver, program, tables)
         return found
 
     def _delivery(self, program: Program, partition: int) -> AbstractContextManager[Delivery]:
