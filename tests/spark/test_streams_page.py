@@ -19,7 +19,7 @@ from moldau.spark.java import find_java
 from moldau.testing import SyncEmbeddedBroker
 from tests.client.guides import programs, text_of
 from tests.connect.processes import wait_until
-from tests.pipeline.files import app_plan, problem_lines
+from tests.pipeline.files import app_plan, read
 from tests.spark.conftest import QUICK_JAVA
 
 pytestmark = pytest.mark.real
@@ -150,5 +150,5 @@ def test_the_pipeline_is_sound() -> None:
     (topology,) = re.findall(r"```yaml\n(.*?)```", text_of(PAGE), re.DOTALL)
     plans = {"word_count:app": app_plan("word-count", ["lines"], ["words"])}
 
-    topics = "topics: {lines: {partitions: 2}, words: {partitions: 2}}"
-    assert problem_lines(f"pipeline: words\n{topics}\n{topology}", plans=plans) == []
+    topics = "topics: {lines: {partitions: 2, external: true}, words: {partitions: 2}}"
+    assert read(f"pipeline: words\n{topics}\n{topology}", plans=plans).problems == ()

@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from random import Random
@@ -151,6 +152,17 @@ def _upper(name: str) -> Streams:
     app = Streams(name)
     app.stream(f"{name}-lines", str, key=str).map_values(str.upper).to(f"{name}-out")
     return app
+
+
+def test_all_threads_of_a_driver_know_the_ids_of_the_inputs(
+    app: Streams, driver: Callable[..., Batches]
+) -> None:
+    inputs = driver("one").inputs
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(lambda _: inputs.ids(), range(8)))
+
+    assert found == [found[0]] * 8
+    assert set(found[0]) == {f"{app.name}-lines", repartition_topic(app)}
 
 
 def test_an_app_that_begins_at_the_latest_records_keeps_what_it_writes_to_its_own_topics(
