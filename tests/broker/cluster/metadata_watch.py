@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from moldau.broker.raft.node import RaftNode
 from moldau.broker.raft.quorum import Quorum
-from moldau.broker.raft.shell import RaftNode
 from moldau.broker.server.channel import LocalController
 from tests.broker.cluster.invariants import Invariant
 from tests.broker.cluster.world import SimulatedBrokers

@@ -13,7 +13,7 @@ from moldau.broker.coordinator.coordinators import Coordinators
 from moldau.broker.coordinator.group.coordinator import groups_kind
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
-from moldau.broker.coordinator.shell import ShardSettings
+from moldau.broker.coordinator.running_shard import ShardSettings
 from moldau.broker.server.coordinators import coordinator_node
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.metrics import Registry
@@ -72,7 +72,7 @@ TOMBS = CoordinatorKind(
 
 def with_tombs(node: Node) -> Coordinators:
     """The server's table with another row."""
-    return Coordinators(coordinator_node(node), (groups_kind(node.coordinator_home), TOMBS))
+    return Coordinators(coordinator_node(node), (groups_kind(node.coordinator_node), TOMBS))
 
 
 def share_key() -> FindCoordinatorRequest:
@@ -81,7 +81,7 @@ def share_key() -> FindCoordinatorRequest:
 
 def only_groups(node: Node) -> Coordinators:
     """A table without the row."""
-    return Coordinators(coordinator_node(node), (groups_kind(node.coordinator_home),))
+    return Coordinators(coordinator_node(node), (groups_kind(node.coordinator_node),))
 
 
 def test_a_kind_without_a_row_has_no_coordinator() -> None:

@@ -7,7 +7,7 @@ from typing import Any, cast
 import pytest
 
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
-from moldau.broker.coordinator.group.contract import GroupKind, World
+from moldau.broker.coordinator.group.contract import GroupKind, GroupServices
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.kinds import CLASSIC, CONSUMER, KINDS, Kind, Kinds
 from moldau.broker.coordinator.group.offsets import Offsets
@@ -35,8 +35,8 @@ class Queue(ClassicGroup):
 
     downgrade = None
 
-    def __init__(self, group_id: str, world: World) -> None:
-        super().__init__(group_id, world)
+    def __init__(self, group_id: str, services: GroupServices) -> None:
+        super().__init__(group_id, services)
         self.seen: list[str] = []
 
     @property

@@ -10,7 +10,7 @@ from contextlib import asynccontextmanager
 from statistics import median
 from typing import Final
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.errors.codes import ErrorCode
 from moldau.runtime import Runtime
 from tests.broker.server.wire import wired

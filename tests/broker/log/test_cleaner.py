@@ -17,7 +17,7 @@ from moldau.broker.log.compaction_choice import CompactionPolicy
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_settings import CleanerOptions
 from moldau.broker.log.names import TopicPartition
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.runtime import Runtime
 from moldau.runtime.simulated.node import Node
 from tests.broker.log.cleaning import Writer, committed, newest, random_work, records_of

@@ -7,7 +7,7 @@ from dataclasses import replace
 import pytest
 
 from moldau.broker.log.disk_room import DiskRoom
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
 from moldau.runtime.simulated.node import Node

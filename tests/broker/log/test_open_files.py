@@ -22,7 +22,7 @@ from moldau.broker.log.open_files import (
     log_files_max,
     refusal_of_logs,
 )
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
 from moldau.logging import Loggers

@@ -11,7 +11,7 @@ from moldau.broker.log.checkpoint import read_offsets
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_settings import UpkeepOptions
 from moldau.broker.log.names import TopicPartition
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.records import Producer
 from moldau.runtime import Runtime
 from moldau.runtime.simulated.node import Node

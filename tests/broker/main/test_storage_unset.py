@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.broker.main.shell import take_back
+from moldau.broker.main.offline_controller import take_back
 from moldau.broker.server.standalone import CLIENTS
 from moldau.cli.command import Exit, UsageError
 from moldau.config import Settings

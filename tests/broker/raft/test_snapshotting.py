@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 
 import pytest
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.broker.raft.quorum import DIRECTORY, Membership, Quorum
 from moldau.broker.raft.snapshots import PART, SnapshotId
 from moldau.broker.raft.snapshotting import SnapshotKeeper

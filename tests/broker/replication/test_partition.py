@@ -10,7 +10,7 @@ import pytest
 
 from moldau.broker.log.leader_epochs import EpochEnd
 from moldau.broker.log.names import TopicPartition
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.broker.log.slice import LogSlice
 from moldau.broker.replication.partition import Partition
 from moldau.broker.replication.topic_config import TopicConfig

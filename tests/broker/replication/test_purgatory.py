@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.broker.replication.purgatory import Purgatory
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation

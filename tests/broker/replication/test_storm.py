@@ -13,7 +13,7 @@ import pytest
 
 from moldau.broker.log.compaction_choice import CompactionPolicy
 from moldau.broker.log.log_settings import CleanerOptions, UpkeepOptions
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.broker.replication.partition import Partition
 from moldau.broker.replication.topic_config import TopicConfig
 from moldau.errors.codes import KafkaError

@@ -13,7 +13,7 @@ import pytest
 from moldau.broker.decision.authorizer import CLUSTER_NAME, Right
 from moldau.broker.decision.context import Principal, RequestContext
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
-from moldau.broker.raft.shell import RaftNode
+from moldau.broker.raft.node import RaftNode
 from moldau.broker.security.access.index import AclIndex
 from moldau.broker.security.access.rule import Acl
 from moldau.errors.codes import ErrorCode

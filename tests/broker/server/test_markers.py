@@ -61,7 +61,7 @@ class OtherBroker:
 
 
 class Shell:
-    """Counts the reports; satisfies `ShardShell` as far as markers need it."""
+    """Counts the reports; satisfies `RunningShard` as far as markers need it."""
 
     def __init__(self) -> None:
         self.partition = SimpleNamespace(leader_epoch=5)

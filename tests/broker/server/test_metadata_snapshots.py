@@ -6,7 +6,7 @@ import errno
 
 import pytest
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.broker.raft.quorum import DIRECTORY
 from moldau.broker.raft.snapshots import PART, SnapshotId, list_snapshots
 from moldau.broker.server.channel import CLEAN_INTERVAL_MS

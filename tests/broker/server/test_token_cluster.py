@@ -10,7 +10,7 @@ from functools import partial
 
 import pytest
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.broker.server import Broker
 from moldau.client import Admin
 from moldau.client.admin.delegation_tokens import DelegationToken, TokenAdmin

@@ -15,13 +15,13 @@ from moldau.broker.share.window import (
     Acknowledgement,
     ReadBatch,
     Ready,
-    Terms,
+    ShareSettings,
     Wanted,
     Window,
 )
 from moldau.errors.codes import ErrorCode, KafkaError
 
-TERMS = Terms(lock_ms=1000, delivery_limit=5, lock_limit=100)
+TERMS = ShareSettings(lock_ms=1000, delivery_limit=5, lock_limit=100)
 ALL = Wanted(1000)
 GAP, ACCEPT, RELEASE, REJECT, RENEW = AcknowledgeType
 REFUSED = KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
@@ -182,7 +182,7 @@ def test_a_lowered_limit_archives_what_is_above() -> None:
 
 def test_from_half_of_the_limit_on_pieces_are_halved() -> None:
     window = Window(0, [Stored(0, 499, RecordState.AVAILABLE, 5)])
-    terms = Terms(1000, 10, 1000)
+    terms = ShareSettings(1000, 10, 1000)
     sizes = []
     for _ in range(5):
         ((first, last, count),) = window.acquire("a", batches(0, 500), Wanted(500), terms, 0)
@@ -291,7 +291,7 @@ class Histories(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.terms = Terms(lock_ms=100, delivery_limit=4, lock_limit=25)
+        self.terms = ShareSettings(lock_ms=100, delivery_limit=4, lock_limit=25)
         self.window = Window(0)
         self.now_ms = 0
         self.holder: dict[int, tuple[str, int]] = {}

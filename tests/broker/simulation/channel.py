@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from typing import Protocol, TypeVar
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.errors.codes import ErrorCode
 from moldau.ids import Uuid
 from moldau.protocol.connection import ClientConnection

@@ -26,8 +26,8 @@ from unittest.mock import patch
 
 from moldau.broker.coordinator.group.classic.group import ClassicGroup
 from moldau.broker.coordinator.group.consumer.group import ConsumerGroup as ConsumerProtocolGroup
-from moldau.broker.coordinator.shell import ShardShell
-from moldau.broker.log.shell import rest
+from moldau.broker.coordinator.running_shard import RunningShard
+from moldau.broker.log.rounds import rest
 from moldau.broker.server import Broker
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.server.storage import format_if_empty
@@ -376,7 +376,7 @@ class Game:
 
         with ExitStack() as stack:
             for owner, name in (
-                (ShardShell, "_replay_appended"),
+                (RunningShard, "_replay_appended"),
                 (Member, "end_change"),
                 (ClassicConsumer, "on_answer"),
                 (ConsumerMember, "on_answer"),

@@ -11,7 +11,7 @@ from contextvars import ContextVar
 from random import Random
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.client import Consumer, RebalanceListener, TopicPartition
 from moldau.client.base.arguments import OffsetAndMetadata
 from moldau.client.group.member import NOBODY, Identity

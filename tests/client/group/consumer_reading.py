@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Awaitable
 from random import Random
 from typing import Final
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.client import TopicPartition
 from moldau.client.consumer.records import PartitionRecords
 from moldau.client.serdes.contract import Place

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from random import Random
 from typing import Any, Final, Protocol
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.client import Admin, Consumer, NewTopic, TopicPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime

@@ -15,7 +15,7 @@ from functools import partial
 from typing import Any
 from unittest.mock import patch
 
-from moldau.broker.coordinator import shell
+from moldau.broker.coordinator import running_shard
 from moldau.broker.coordinator.batches import Piece, decode_piece
 from moldau.broker.coordinator.group.classic import group as classic_group
 from moldau.broker.coordinator.group.classic import offsets as classic_offsets
@@ -266,7 +266,7 @@ def loads_without_the_end() -> Iterator[None]:
         found = original(*arguments)
         return found._replace(entries=found.entries[:-1]) if len(found.entries) > 3 else found
 
-    with patch.object(shell, "decode_piece", decode):
+    with patch.object(running_shard, "decode_piece", decode):
         yield
 
 

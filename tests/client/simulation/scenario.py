@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, Final
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.broker.server import Broker
 from moldau.client import TopicPartition
 from moldau.errors.codes import KafkaError

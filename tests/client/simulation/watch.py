@@ -21,10 +21,10 @@ from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.kinds import Kinds
 from moldau.broker.coordinator.group.offsets import Offsets
-from moldau.broker.coordinator.group.world import ShardWorld
+from moldau.broker.coordinator.group.services import ShardGroupServices
 from moldau.broker.coordinator.outcome import LogRecord, Outcome
+from moldau.broker.coordinator.running_shard import RunningShard
 from moldau.broker.coordinator.shard import NO_PRODUCER
-from moldau.broker.coordinator.shell import ShardShell
 from moldau.broker.decision.log import Append
 from moldau.broker.server import Broker
 from moldau.client import TopicPartition
@@ -71,7 +71,7 @@ class Shard:
 
     def make_again(self) -> Groups:
         offsets = Offsets()
-        meaning = self.meaning = Groups(ShardWorld(self.home, offsets), Kinds(), offsets)
+        meaning = self.meaning = Groups(ShardGroupServices(self.home, offsets), Kinds(), offsets)
         for offset, key, value in self.tape:
             meaning.replay(offset, NO_PRODUCER, key, value, 0)
         return meaning
@@ -93,7 +93,7 @@ class Watch:
         self._broker = broker
         self._partitions = partitions
         self._shards: dict[int, Shard] = {}
-        self._found: dict[ShardShell[Groups], list[Stored]] = {}
+        self._found: dict[RunningShard[Groups], list[Stored]] = {}
         """What shards that are being loaded have read."""
 
     @contextmanager
@@ -102,9 +102,9 @@ class Watch:
         a broker in another thread of the process is none of its business."""
         with ExitStack() as stack:
             for owner, name, seen in (
-                (ShardShell, "_replay_appended", self._on_append),
-                (ShardShell, "_replay_log", self._on_load),
-                (ShardShell, "_replay", self._on_replay),
+                (RunningShard, "_replay_appended", self._on_append),
+                (RunningShard, "_replay_log", self._on_load),
+                (RunningShard, "_replay", self._on_replay),
                 (ClassicGroup, "on_sync_group", self._on_sync),
                 (ConsumerGroup, "on_sync_group", self._on_sync),
                 (Member, "end_change", self._on_member),
@@ -175,7 +175,7 @@ class Watch:
         if isinstance(group, ConsumerGroup):
             known = group.state.members.get(member.identity.member_id)
             parts = () if known is None else (known.progress.assigned, known.progress.revoking)
-            names = group.state.world.cluster.by_name
+            names = group.state.services.cluster.by_name
             return tuple(
                 where
                 for where in member.owned
@@ -296,7 +296,7 @@ class Watch:
 
     def _on_append(self, original: Callable[..., None]) -> Callable[..., None]:
         def seen(
-            shell: ShardShell[Groups], offset: int, append: Append[LogRecord], now_ms: int
+            shell: RunningShard[Groups], offset: int, append: Append[LogRecord], now_ms: int
         ) -> None:
             original(shell, offset, append, now_ms)
             with self.looking():
@@ -304,7 +304,7 @@ class Watch:
 
         return seen
 
-    def _appended(self, shell: ShardShell[Groups], records: Sequence[LogRecord]) -> None:
+    def _appended(self, shell: RunningShard[Groups], records: Sequence[LogRecord]) -> None:
         shard, live = self._shards[shell.partition.index], shell.shard
         meaning = shard.meaning
         assert meaning is not None
@@ -379,7 +379,7 @@ class Watch:
         self.truth.counts["ghosts that were valid again"] += 1
 
     def _on_load(self, original: Callable[..., Any]) -> Callable[..., Any]:
-        async def seen(shell: ShardShell[Groups]) -> int:
+        async def seen(shell: RunningShard[Groups]) -> int:
             count: int = await original(shell)
             if shell.is_closed():
                 return count
@@ -390,14 +390,14 @@ class Watch:
         return seen
 
     def _on_replay(self, original: Callable[..., None]) -> Callable[..., None]:
-        def seen(shell: ShardShell[Groups], entries: Sequence[Stored | Ended]) -> None:
+        def seen(shell: RunningShard[Groups], entries: Sequence[Stored | Ended]) -> None:
             original(shell, entries)
             found = self._found.setdefault(shell, [])
             found += [each for each in entries if isinstance(each, Stored)]
 
         return seen
 
-    def _loaded(self, shell: ShardShell[Groups], found: list[Stored]) -> None:
+    def _loaded(self, shell: RunningShard[Groups], found: list[Stored]) -> None:
         index, end = shell.partition.index, shell.partition.log_end_offset
         shard, live = self._shards.setdefault(index, Shard()), shell.shard
         demand(

@@ -12,7 +12,7 @@ from itertools import count
 from random import Random
 from typing import Any, Final, Protocol
 
-from moldau.broker.log.shell import rest
+from moldau.broker.log.rounds import rest
 from moldau.client import Producer
 from moldau.client.producer.delivery import Deliveries, Delivery
 from moldau.client.serdes.contract import Place

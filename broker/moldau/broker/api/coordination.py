@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from moldau.runtime import Clock
 
 
-class NodeHome:
+class GroupsNode:
     """The node as the group coordinator and share partitions use it. Satisfies
-    `coordinator.group.world.Home` and `share.partition.Home`."""
+    `coordinator.group.services.NodeServices` and `share.partition.ShareServices`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -96,7 +96,8 @@ class NodeHome:
 
 
 class TransactionsNode:
-    """The node as transactions use it. Satisfies `coordinator.transaction.world.World`."""
+    """The node as transactions use it. Satisfies
+    `coordinator.transaction.services.TransactionServices`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node
@@ -118,7 +119,8 @@ class TransactionsNode:
 
 
 class ShareStatesNode:
-    """The node as share states use it. Satisfies `coordinator.share.world.World`."""
+    """The node as share states use it. Satisfies
+    `coordinator.share.services.ShareStateServices`."""
 
     def __init__(self, node: Node) -> None:
         self._node = node

@@ -25,7 +25,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Request, Response
 
 if TYPE_CHECKING:
-    from moldau.broker.api.coordination import NodeHome
+    from moldau.broker.api.coordination import GroupsNode
     from moldau.broker.api.share_dead_letters import DeadLetters
     from moldau.broker.api.share_persister import SharePersister
     from moldau.broker.api.telemetry import ClientTelemetry
@@ -119,7 +119,7 @@ class Node:
     """How long clients wait because of their quotas."""
     fetch_sessions: FetchSessions = field(init=False)
     coordinators: Coordinators = field(init=False)
-    coordinator_home: NodeHome = field(init=False)
+    coordinator_node: GroupsNode = field(init=False)
     """The node as groups see it: the settings of each group."""
     share_persister: SharePersister = field(init=False)
     """The way to the share coordinator, on this node or another."""
@@ -138,7 +138,7 @@ class Node:
 
     def __post_init__(self) -> None:
         # These import this module.
-        from moldau.broker.api.coordination import NodeHome
+        from moldau.broker.api.coordination import GroupsNode
         from moldau.broker.api.share_dead_letters import DeadLetters
         from moldau.broker.api.share_persister import SharePersister
         from moldau.broker.api.telemetry import ClientTelemetry
@@ -148,10 +148,10 @@ class Node:
         self.fetch_sessions = FetchSessions(slots, self.runtime.random)
         self.producer_ids = ProducerIdBlocks(self)
         self.quotas = Waits(self)
-        self.coordinator_home = NodeHome(self)
+        self.coordinator_node = GroupsNode(self)
         self.share_persister = SharePersister(self)
         self.dead_letters = DeadLetters(self)
-        self.shares = SharePartitions(self.coordinator_home)
+        self.shares = SharePartitions(self.coordinator_node)
         self.telemetry = ClientTelemetry(self)
         self.coordinators = self.make_coordinators(self)
         self.groups = self.coordinators.of(KeyType.GROUP)

@@ -87,7 +87,7 @@ def _response(
             ),
         )
         topics.setdefault(topic_id, []).append(row)
-    settings = node.coordinator_home.group_settings(key.group_id)
+    settings = node.coordinator_node.group_settings(key.group_id)
     return ShareAcknowledgeResponse(
         error_code=ErrorCode.NONE,
         acquisition_lock_timeout_ms=bounded(settings, share_record_lock_duration_ms),

@@ -20,7 +20,7 @@ from moldau.protocol.acl_operations import AclResource
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.api.request import ApiRequest
-    from moldau.broker.share.sessions import Place
+    from moldau.broker.share.sessions import TopicIdPartition
     from moldau.config import Settings
 
 MEMBER_ID_LENGTH_MAX: Final = 36
@@ -61,7 +61,7 @@ def session_key(group_id: str | None, member_id: str | None) -> SessionKey:
 class Said(NamedTuple):
     """The acknowledgements of one partition."""
 
-    place: Place
+    place: TopicIdPartition
     batches: list[Any]
 
 
@@ -93,9 +93,9 @@ class Acknowledging:
         self._is_renew = is_renew
         self._then = then
         self._left = 1
-        self._empty: list[Place] = []
+        self._empty: list[TopicIdPartition] = []
         self._has_batches = False
-        self.results: dict[Place, KafkaError | None] = {}
+        self.results: dict[TopicIdPartition, KafkaError | None] = {}
 
     @property
     def is_done(self) -> bool:
@@ -124,7 +124,10 @@ class Acknowledging:
         return {topic_id: name in may for topic_id, name in names.items()}
 
     def _pass_on(
-        self, place: Place, batches: list[Acknowledgement], readable: Mapping[bytes, bool]
+        self,
+        place: TopicIdPartition,
+        batches: list[Acknowledgement],
+        readable: Mapping[bytes, bool],
     ) -> None:
         topic_id, index = place
         if topic_id not in readable:

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
     from moldau.broker.share.partition import SharePartition
     from moldau.broker.share.piece import Acquired
-    from moldau.broker.share.sessions import Place, SessionKey
+    from moldau.broker.share.sessions import SessionKey, TopicIdPartition
 
 STRICT: Final = 1
 """The acquire mode in which `max_records` is never exceeded (KIP-1206)."""
@@ -97,7 +97,7 @@ def _check_renewal(message: ShareFetchRequest) -> None:
 
 def _session_places(
     node: Node, request: ApiRequest, message: ShareFetchRequest, key: SessionKey
-) -> list[Place]:
+) -> list[TopicIdPartition]:
     """Begin or continue the member's session, and return what it reads now."""
     sessions = node.shares.sessions
     epoch = message.share_session_epoch
@@ -153,14 +153,14 @@ class ShareFetch(DelayedAnswer):
         request: ApiRequest,
         message: ShareFetchRequest,
         key: SessionKey,
-        places: Sequence[Place],
+        places: Sequence[TopicIdPartition],
     ) -> None:
         super().__init__(request)
         self._node = node
         self._message = message
         self._key = key
         self._places = places
-        self._rows: dict[Place, PartitionData] = {}
+        self._rows: dict[TopicIdPartition, PartitionData] = {}
         self._waits_for: list[Hashable] = []
         self._is_fetched = False
         self._readable: set[bytes] = set()
@@ -233,9 +233,9 @@ class ShareFetch(DelayedAnswer):
         quotas = self._node.quotas
         return quotas.is_limiting and quotas.holds_fetch(self.request, 0)
 
-    def _find_shares(self) -> dict[Place, SharePartition]:
+    def _find_shares(self) -> dict[TopicIdPartition, SharePartition]:
         """Return the share partitions that are loaded. Those with errors get their rows."""
-        found: dict[Place, SharePartition] = {}
+        found: dict[TopicIdPartition, SharePartition] = {}
         node = self._node
         self._waits_for = []
         for place in self._places:
@@ -255,7 +255,7 @@ class ShareFetch(DelayedAnswer):
                 found[place] = share
         return found
 
-    def _refuse(self, place: Place, error: KafkaError) -> None:
+    def _refuse(self, place: TopicIdPartition, error: KafkaError) -> None:
         heard = told_by_id(self._node, *place, error)
         row = self._rows[place] = _row(place[1])
         row.error_code = heard.code
@@ -266,20 +266,20 @@ class ShareFetch(DelayedAnswer):
                 leader_id=lead.leader_id, leader_epoch=lead.leader_epoch
             )
 
-    def _lead(self, place: Place) -> Lead:
+    def _lead(self, place: TopicIdPartition) -> Lead:
         return lead_of(self._node, "", *place, self.request.connection.listener)
 
     def _readable_bytes(self, share: SharePartition) -> int:
         window = share.window
         assert window is not None
-        if not window.can_acquire(share.terms):
+        if not window.can_acquire(share.settings):
             return 0
         try:
             return len(_read(share, self._message.max_bytes, is_first=True))
         except KafkaError:
             return self._message.min_bytes  # the attempt to read gets the error
 
-    def _acquire(self, shares: dict[Place, SharePartition], *, is_last: bool) -> None:
+    def _acquire(self, shares: dict[TopicIdPartition, SharePartition], *, is_last: bool) -> None:
         """Acquire records of the share partitions, within the limits of the request."""
         message = self._message
         quotas = self._node.quotas
@@ -325,7 +325,7 @@ class ShareFetch(DelayedAnswer):
         window = share.window
         assert window is not None
         for _ in range(_READS_AT_ONCE):
-            if not window.can_acquire(share.terms):
+            if not window.can_acquire(share.settings):
                 break
             before = window.fetch_offset
             read = _read(share, max_bytes, is_first=is_first)
@@ -355,7 +355,7 @@ class ShareFetch(DelayedAnswer):
             if error is not None:
                 row.acknowledge_error_code = error.code
                 row.acknowledge_error_message = message_of(error)
-        settings = self._node.coordinator_home.group_settings(self._key.group_id)
+        settings = self._node.coordinator_node.group_settings(self._key.group_id)
         self.answer(
             ShareFetchResponse(
                 error_code=ErrorCode.NONE,
@@ -420,7 +420,7 @@ def _row(index: int) -> PartitionData:
     )
 
 
-def _by_topic(rows: dict[Place, PartitionData]) -> list[ShareFetchableTopicResponse]:
+def _by_topic(rows: dict[TopicIdPartition, PartitionData]) -> list[ShareFetchableTopicResponse]:
     topics: dict[bytes, list[PartitionData]] = {}
     for (topic_id, _), row in rows.items():
         topics.setdefault(topic_id, []).append(row)

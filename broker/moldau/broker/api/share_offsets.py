@@ -47,7 +47,7 @@ _LATEST: Final = -1
 _CLIENT: Final = -1
 _DONE: Final = DeleteGroupsResponse(results=[])
 """The answer of decisions whose result is in a closure."""
-Place: TypeAlias = "tuple[Uuid, int]"
+TopicIdPartition: TypeAlias = "tuple[Uuid, int]"
 OnPartition: TypeAlias = "Callable[[describing.DescribeShareGroupOffsetsResponsePartition], None]"
 _Partition = describing.DescribeShareGroupOffsetsResponsePartition
 
@@ -303,14 +303,14 @@ AlteredRows: TypeAlias = "dict[tuple[Uuid | str, int], Any]"
 
 def _altered(
     node: Node, request: ApiRequest, message: altering.AlterShareGroupOffsetsRequest
-) -> tuple[AlteredRows, dict[Place, int]]:
+) -> tuple[AlteredRows, dict[TopicIdPartition, int]]:
     """Return a row for each partition, by topic id (by name if the topic is unknown), and the start
     offsets of those that can be altered."""
     may = set(
         allowed(node, request, AclResource.TOPIC, [each.topic_name for each in message.topics])
     )
     rows: AlteredRows = {}
-    wanted: dict[Place, int] = {}
+    wanted: dict[TopicIdPartition, int] = {}
     for topic in message.topics:
         known = node.image.topics.by_name(topic.topic_name)
         for each in topic.partitions:

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic
 
 from moldau.broker.coordinator.metrics import CoordinatorMetrics
+from moldau.broker.coordinator.running_shard import RunningShard, ShardServices, ShardSettings
 from moldau.broker.coordinator.runtime import CoordinatorRuntime
 from moldau.broker.coordinator.shard import Decide, S
-from moldau.broker.coordinator.shell import ShardServices, ShardSettings, ShardShell
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.records import NO_PRODUCER, coordinator_partition
 
@@ -50,7 +50,7 @@ class Coordinator(Generic[S]):
         self.kind = kind
         self._node = node
         metrics = CoordinatorMetrics(node.metrics, kind.name)
-        ground = ShardServices(
+        services = ShardServices(
             runtime=node.runtime,
             purgatory=node.replicas.purgatory,
             log=node.log,
@@ -60,7 +60,7 @@ class Coordinator(Generic[S]):
             carry_out=kind.carry_out,
         )
         self._known_terms: tuple[Settings, ShardSettings] | None = None
-        self._runtime = CoordinatorRuntime(ground, node.replicas, kind.make)
+        self._runtime = CoordinatorRuntime(services, node.replicas, kind.make)
         metrics.watch(self._runtime)
         kind.declare(node.metrics, self)
 
@@ -100,7 +100,7 @@ class Coordinator(Generic[S]):
         self, key: str, decide: Decide[S], on_answer: OnAnswer, name: str = "request"
     ) -> None:
         """Decide like `submit`, but the outcome may share a batch with others
-        (`ShardShell.gather`)."""
+        (`RunningShard.gather`)."""
         try:
             shell = self._shell_of(key)
         except KafkaError as error:
@@ -129,7 +129,7 @@ class Coordinator(Generic[S]):
             if shell.is_active():
                 yield shell.partition.index, shell.shard
 
-    def _shell_of(self, key: str) -> ShardShell[S]:
+    def _shell_of(self, key: str) -> RunningShard[S]:
         index = self.partition_of(key)
         if index is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)

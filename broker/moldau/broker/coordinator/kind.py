@@ -11,12 +11,12 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Generic
 
+from moldau.broker.coordinator.running_shard import CarryOut, no_effects
 from moldau.broker.coordinator.shard import S
-from moldau.broker.coordinator.shell import CarryOut, no_effects
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.coordinator import Coordinator
-    from moldau.broker.coordinator.shell import ShardSettings
+    from moldau.broker.coordinator.running_shard import ShardSettings
     from moldau.config import Settings
     from moldau.metrics import Registry
     from moldau.protocol.schemas.coordinator_log import CoordinatorLog

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final, Protocol
 from moldau.metrics import SECONDS, Counter, Histogram, Registry
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.shell import ShardState
+    from moldau.broker.coordinator.running_shard import ShardState
 
 _LOADING_SECONDS: Final = (0.001, 0.01, 0.1, 0.5, 1.0, 5.0, 10.0, 60.0, 300.0)
 _PROCESSING_SECONDS: Final = (0.00001, 0.000025, 0.00005, *SECONDS)

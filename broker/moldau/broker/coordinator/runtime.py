@@ -10,24 +10,24 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Generic
 
+from moldau.broker.coordinator.running_shard import RunningShard, ShardState
 from moldau.broker.coordinator.shard import S
-from moldau.broker.coordinator.shell import ShardShell, ShardState
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.shell import ShardServices
+    from moldau.broker.coordinator.running_shard import ShardServices
     from moldau.broker.replication.replicas import Replicas
 
 
 class CoordinatorRuntime(Generic[S]):
     """The shards of one kind of coordinator, and so of one log."""
 
-    def __init__(self, ground: ShardServices, replicas: Replicas, make: Callable[[], S]) -> None:
+    def __init__(self, services: ShardServices, replicas: Replicas, make: Callable[[], S]) -> None:
         """`make` creates an empty shard."""
-        self._ground = ground
+        self._services = services
         self._replicas = replicas
         self._make = make
-        self._shells: dict[int, ShardShell[S]] = {}
+        self._shells: dict[int, RunningShard[S]] = {}
         self._epochs: dict[int, int] = {}
         self._is_closed = False
 
@@ -36,7 +36,7 @@ class CoordinatorRuntime(Generic[S]):
         if self._is_closed:
             return
         try:
-            partition = self._replicas.partition(self._ground.schema.topic, index)
+            partition = self._replicas.partition(self._services.schema.topic, index)
         except KafkaError:  # its directory failed
             self.resign(index)
             return
@@ -47,7 +47,7 @@ class CoordinatorRuntime(Generic[S]):
                 return
             known.close()
         self._epochs[index] = leader_epoch
-        self._shells[index] = ShardShell(self._ground, partition, self._make())
+        self._shells[index] = RunningShard(self._services, partition, self._make())
 
     def resign(self, index: int) -> None:
         """Close the shard of a partition that this node does not lead. Parked requests are answered
@@ -63,14 +63,14 @@ class CoordinatorRuntime(Generic[S]):
             if not shell.partition.is_leader:
                 self.resign(index)
 
-    def shell(self, index: int) -> ShardShell[S]:
+    def shell(self, index: int) -> RunningShard[S]:
         """Return the shard of this partition. Raise NOT_COORDINATOR if it is not on this node."""
         known = self._shells.get(index)
         if known is None:
             raise KafkaError(ErrorCode.NOT_COORDINATOR)
         return known
 
-    def __iter__(self) -> Iterator[ShardShell[S]]:
+    def __iter__(self) -> Iterator[RunningShard[S]]:
         """Iterate over all shards on this node, including those that are loading."""
         return iter(list(self._shells.values()))
 

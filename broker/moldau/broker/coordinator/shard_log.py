@@ -15,7 +15,7 @@ from moldau.protocol.failures import UnencodableMessage
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.outcome import LogRecord
-    from moldau.broker.coordinator.shell import ShardSettings
+    from moldau.broker.coordinator.running_shard import ShardSettings
     from moldau.broker.decision.log import Append
     from moldau.broker.replication.partition import Partition
     from moldau.logging import Logger

@@ -11,9 +11,9 @@ from moldau.broker.server.lifecycle import BrokerState
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from moldau.broker.server.broker import Broker
     from moldau.broker.server.controller_node import ControllerNode
     from moldau.broker.server.hosted_services import HostedServices
-    from moldau.broker.server.shell import Broker
     from moldau.link.hosted_services import RunningService
 
 _NUMBERS: Final = {

@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import offsets_text
 from moldau.broker.log.open_files import advice, may_pass
-from moldau.broker.log.shell import Turns, rest
+from moldau.broker.log.rounds import Turns, rest
 
 if TYPE_CHECKING:
     from moldau.broker.log.directory import LogDirectory

@@ -31,7 +31,7 @@ from moldau.broker.log.compaction_choice import Cleanable, LogEnds, choose, exam
 from moldau.broker.log.compaction_offsets import SLOT_BYTES, OffsetMap
 from moldau.broker.log.group_commit import GroupCommits
 from moldau.broker.log.log_settings import CleanerOptions
-from moldau.broker.log.shell import Rounds, rest
+from moldau.broker.log.rounds import Rounds, rest
 from moldau.errors import BadData
 from moldau.errors.codes import KafkaError
 

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.log.flush import FlushJob
 from moldau.broker.log.log import PartitionLog
-from moldau.broker.log.shell import ended, new_future, rest
+from moldau.broker.log.rounds import ended, new_future, rest
 from moldau.broker.log.sync_contest import SyncContest
 from moldau.errors.codes import KafkaError
 from moldau.runtime import Runtime

@@ -24,7 +24,7 @@ from moldau.broker.log import names
 from moldau.broker.log.checkpoint_job import POINTS, CheckpointWriter
 from moldau.broker.log.group_commit import GroupCommits
 from moldau.broker.log.log_settings import UpkeepOptions
-from moldau.broker.log.shell import Rounds
+from moldau.broker.log.rounds import Rounds
 from moldau.errors.codes import KafkaError
 
 if TYPE_CHECKING:

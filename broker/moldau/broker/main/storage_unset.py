@@ -29,7 +29,7 @@ def add_unset_arguments(parser: ArgumentParser) -> None:
 
 def unset(arguments: Namespace, context: Context) -> int:
     """Delete the settings. Raise ConfigError while a broker uses the directory."""
-    from moldau.broker.main.shell import take_back
+    from moldau.broker.main.offline_controller import take_back
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles
 

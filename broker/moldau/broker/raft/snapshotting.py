@@ -18,7 +18,7 @@ from collections.abc import Awaitable, Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, TypeAlias
 
-from moldau.broker.log.shell import ended, rest
+from moldau.broker.log.rounds import ended, rest
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:

@@ -35,7 +35,7 @@ from moldau.broker.log.future_log import PIECE_BYTES, CopyLocation, FutureLog
 from moldau.broker.log.group_commit import GroupCommits
 from moldau.broker.log.log_settings import MoveOptions
 from moldau.broker.log.names import TopicPartition
-from moldau.broker.log.shell import ended, new_future, rest, slots
+from moldau.broker.log.rounds import ended, new_future, rest, slots
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 

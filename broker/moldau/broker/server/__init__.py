@@ -4,7 +4,7 @@
     ...
     await broker.aclose()
 
-- the wiring          `shell.Broker`: start and end, in order;
+- the wiring          `broker.Broker`: start and end, in order;
                       `controller_node.ControllerNode` for a node that is only a controller
 - metadata            `channel.LocalController` decides and commits; `publishing.Publisher` applies
                       committed metadata to this node
@@ -14,6 +14,6 @@
 
 from __future__ import annotations
 
-from moldau.broker.server.shell import Address, Broker, BrokerFailed
+from moldau.broker.server.broker import Address, Broker, BrokerFailed
 
 __all__ = ["Address", "Broker", "BrokerFailed"]

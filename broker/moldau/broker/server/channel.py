@@ -25,17 +25,17 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.api.gate import check_decision, guard_decision
 from moldau.broker.api.node import Undecided
+from moldau.broker.controller.active_controller import ActiveController, Observer, OnAnswer
 from moldau.broker.controller.metadata_batches import decode_records, snapshot_batches
-from moldau.broker.controller.shell import ActiveController, Observer, OnAnswer
 from moldau.broker.controller.storage import read_bootstrap
 from moldau.broker.decision.authorizer import ALLOW_ALL
 from moldau.broker.decision.context import of_node
 from moldau.broker.log.meta_properties import read_meta_properties
 from moldau.broker.log.open_files import advice, may_pass
 from moldau.broker.raft.messages import NOBODY
+from moldau.broker.raft.node import Hooks, RaftNode, RaftServices
 from moldau.broker.raft.quorum import Quorum
 from moldau.broker.raft.replica import Member, RaftReplica
-from moldau.broker.raft.shell import Hooks, RaftNode, RaftServices
 from moldau.broker.raft.voters import KRAFT_VERSIONS
 from moldau.broker.server.voter_addresses import BOOTSTRAP_FROM, VoterAddresses
 from moldau.errors import BadData, CorruptLog, MoldauError

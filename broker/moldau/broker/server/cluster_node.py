@@ -11,9 +11,9 @@ from typing import Final
 
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.storage import format_storage
+from moldau.broker.server.broker import Broker
 from moldau.broker.server.channel import LocalController
 from moldau.broker.server.controller_node import ControllerNode
-from moldau.broker.server.shell import Broker
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.server.storage import format_if_empty, plan_of
 from moldau.broker.settings import broker_settings

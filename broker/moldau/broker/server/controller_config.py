@@ -11,9 +11,9 @@ from moldau.broker.controller.rules import Rules
 from moldau.broker.controller.setting_schema import SettingSchema
 from moldau.broker.controller.token_changes import TokenRules
 from moldau.broker.log.log_config import LogConfig
+from moldau.broker.raft.node import RaftSettings
 from moldau.broker.raft.quorum import Membership
 from moldau.broker.raft.replica import Timing
-from moldau.broker.raft.shell import RaftSettings
 from moldau.broker.raft.snapshot_retention import SnapshotRetention
 from moldau.broker.security.delegation import TokenIndex, token_secret_of
 from moldau.broker.server.security import to_controllers

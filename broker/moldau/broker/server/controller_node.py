@@ -31,6 +31,7 @@ from moldau.broker.server.authorization import (
     note_ready,
     warn_of_dry_run,
 )
+from moldau.broker.server.broker import LOGGER, Address, bind_listener
 from moldau.broker.server.channel import Audience, LocalController
 from moldau.broker.server.controller_config import controller_config_of
 from moldau.broker.server.controller_service import ControllerService
@@ -38,7 +39,6 @@ from moldau.broker.server.lifecycle import CONTROLLER_VERSION, Identity, Lifecyc
 from moldau.broker.server.options import network_options
 from moldau.broker.server.publishing import Publisher, with_dynamic
 from moldau.broker.server.security import SecurityGround
-from moldau.broker.server.shell import LOGGER, Address, bind_listener
 from moldau.broker.server.storage import cluster_of, places_of
 from moldau.broker.server.waiting import until_first
 from moldau.broker.settings import node as node_settings

@@ -47,7 +47,7 @@ def coordinators_of(
     return Coordinators(
         coordinator_node(node),
         (
-            groups_kind(node.coordinator_home, StateInitializer(node).carry_out),
+            groups_kind(node.coordinator_node, StateInitializer(node).carry_out),
             transactions_kind(TransactionsNode(node), markers.carry_out, close_transactions),
             shares_kind(ShareStatesNode(node), node.log, close_shares),
         ),

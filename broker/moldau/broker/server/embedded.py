@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.api.topic_view import topic_slices
 from moldau.broker.decision.authorizer import ALLOW_ALL
-from moldau.broker.server.shell import Broker
+from moldau.broker.server.broker import Broker
 from moldau.broker.server.standalone import CLIENTS, standalone_layer
 from moldau.broker.server.storage import format_if_empty
 from moldau.broker.settings import broker_settings

@@ -19,7 +19,7 @@ from moldau.link.hosted_services import GROUP, HostBroker, RunningService
 from moldau.plugins import installed_plugins
 
 if TYPE_CHECKING:
-    from moldau.broker.server.shell import Broker
+    from moldau.broker.server.broker import Broker
     from moldau.config import Settings
     from moldau.link.hosted_services import PrepareService, Serve
     from moldau.logging import Logger, Loggers

@@ -29,7 +29,7 @@ _MS: Final = 1_000_000
 _TOLD_MAX: Final = 20
 """The number of transactions that one look tells of; the metric counts all."""
 
-Place = tuple[str, int]
+TopicPartition = tuple[str, int]
 
 
 class Open(NamedTuple):
@@ -51,7 +51,7 @@ class _Seen:
 class Late(NamedTuple):
     """A transaction that became late, or that was late and has ended."""
 
-    place: Place
+    place: TopicPartition
     opened: Open
     open_for_ms: int
 
@@ -60,10 +60,10 @@ class OpenTransactions:
     """The ages of the oldest open transactions of all partitions that this node leads."""
 
     def __init__(self) -> None:
-        self._seen: dict[Place, _Seen] = {}
+        self._seen: dict[TopicPartition, _Seen] = {}
 
     def on_look(
-        self, found: Mapping[Place, Open], now_ms: int, longest_ms: int
+        self, found: Mapping[TopicPartition, Open], now_ms: int, longest_ms: int
     ) -> tuple[list[Late], list[Late]]:
         """Take what is open now. Return the transactions that have become late, and those that were
         late and are not open here any more."""
@@ -137,7 +137,7 @@ class LateTransactions:
         for each in ended[:_TOLD_MAX]:
             self._node.log.info("a late transaction is not open here any more", **self._facts(each))
 
-    def _found(self) -> dict[Place, Open]:
+    def _found(self) -> dict[TopicPartition, Open]:
         found = {}
         for partition in self._node.replicas:
             if not partition.is_leader or not _keeps_readers_back(partition):

@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from moldau.broker.api.node import Node
     from moldau.broker.coordinator.outcome import Effect
-    from moldau.broker.coordinator.shell import ShardShell
+    from moldau.broker.coordinator.running_shard import RunningShard
     from moldau.broker.coordinator.transaction.state import TopicPartition
     from moldau.protocol.declare import Response
 
@@ -59,7 +59,7 @@ class MarkerWriter:
         self._asking: set[int] = set()
         """The brokers with a request in flight."""
 
-    def carry_out(self, effects: tuple[Effect, ...], shell: ShardShell[Any]) -> None:
+    def carry_out(self, effects: tuple[Effect, ...], shell: RunningShard[Any]) -> None:
         """Write the markers of transactions of this shard."""
         for effect in effects:
             assert isinstance(effect, WriteMarkers)
@@ -122,7 +122,9 @@ class MarkerWriter:
 class _Ending:
     """One transaction whose markers are being written."""
 
-    def __init__(self, writer: MarkerWriter, effect: WriteMarkers, shell: ShardShell[Any]) -> None:
+    def __init__(
+        self, writer: MarkerWriter, effect: WriteMarkers, shell: RunningShard[Any]
+    ) -> None:
         self._writer = writer
         self._node = writer.node
         self._effect = effect

@@ -10,7 +10,7 @@ from moldau.broker.server.remote import RemoteController
 from moldau.link import Address, ConnectionOptions, Peers
 
 if TYPE_CHECKING:
-    from moldau.broker.controller.shell import ActiveController
+    from moldau.broker.controller.active_controller import ActiveController
     from moldau.link.security import Security
     from moldau.logging import Logger
     from moldau.runtime import Runtime

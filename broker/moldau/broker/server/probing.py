@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moldau.broker.controller.shell import ActiveController
+    from moldau.broker.controller.active_controller import ActiveController
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 

@@ -21,7 +21,7 @@ from moldau.errors.codes import ErrorCode
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.coordinator.outcome import Effect
-    from moldau.broker.coordinator.shell import ShardShell
+    from moldau.broker.coordinator.running_shard import RunningShard
     from moldau.ids import Uuid
 
 _NAME: Final = "share states"
@@ -33,7 +33,7 @@ class StateInitializer:
     def __init__(self, node: Node) -> None:
         self._node = node
 
-    def carry_out(self, effects: tuple[Effect, ...], shell: ShardShell[Any]) -> None:
+    def carry_out(self, effects: tuple[Effect, ...], shell: RunningShard[Any]) -> None:
         """Set up the states of share partitions of groups of this shard."""
         for effect in effects:
             assert isinstance(effect, InitializeStates)
@@ -43,7 +43,7 @@ class StateInitializer:
 class _Initialization:
     """The states of one effect, until all are set up or refused."""
 
-    def __init__(self, node: Node, effect: InitializeStates, shell: ShardShell[Any]) -> None:
+    def __init__(self, node: Node, effect: InitializeStates, shell: RunningShard[Any]) -> None:
         self._node = node
         self._effect = effect
         self._shell = shell

@@ -31,8 +31,8 @@ from moldau.broker.share.window import (
     Acknowledgement,
     Burial,
     ReadBatch,
+    ShareSettings,
     Store,
-    Terms,
     Wanted,
     Window,
 )
@@ -61,7 +61,7 @@ _NOT_HERE: Final = frozenset(
 """Errors of the persister after which the share partition ends."""
 
 
-class Home(Protocol):
+class ShareServices(Protocol):
     """The node as a share partition uses it."""
 
     @property
@@ -88,7 +88,7 @@ class Home(Protocol):
 class SharePartition:
     """One share partition; see the module. It is also the key of fetches that wait for it."""
 
-    def __init__(self, home: Home, key: ShareKey, partition: Partition) -> None:
+    def __init__(self, services: ShareServices, key: ShareKey, partition: Partition) -> None:
         """Begin to load it."""
         self.key = key
         self.partition = partition
@@ -97,12 +97,12 @@ class SharePartition:
         """Why it has ended."""
         self.window: Window | None = None
         """None while it is loading."""
-        self._home = home
+        self._services = services
         self._state_epoch = 0
         self.is_retired = False
         self._timer: Pause | None = None
         self._timer_ms = 0
-        home.persister.load(key, self.leader_epoch, self._on_loaded)
+        services.persister.load(key, self.leader_epoch, self._on_loaded)
 
     def __repr__(self) -> str:
         return f"<SharePartition {self.key.group_id} {self.partition}>"
@@ -120,10 +120,10 @@ class SharePartition:
             raise self.error
 
     @property
-    def terms(self) -> Terms:
+    def settings(self) -> ShareSettings:
         """The settings of the group, as they are now."""
-        settings = self._home.group_settings(self.key.group_id)
-        return Terms(
+        settings = self._services.group_settings(self.key.group_id)
+        return ShareSettings(
             bounded(settings, share_record_lock_duration_ms),
             bounded(settings, share_delivery_count_limit),
             bounded(settings, share_partition_max_record_locks),
@@ -135,21 +135,21 @@ class SharePartition:
     @property
     def isolation_level(self) -> int:
         """Whether the group sees only committed records."""
-        settings = self._home.group_settings(self.key.group_id)
+        settings = self._services.group_settings(self.key.group_id)
         is_committed = settings[share_isolation_level] == "read_committed"
         return READ_COMMITTED if is_committed else READ_UNCOMMITTED
 
     @property
     def delivers_at(self) -> bool:
         """Whether records name the time before which the group does not get them."""
-        return self._home.group_settings(self.key.group_id)[share_deliver_at_enable]
+        return self._services.group_settings(self.key.group_id)[share_deliver_at_enable]
 
     def _now_ms(self) -> int:
-        return self._home.clock.monotonic_ns() // _MS
+        return self._services.clock.monotonic_ns() // _MS
 
     def wall_ahead_ms(self) -> int:
         """Return what the wall clock says more than the clock of the window."""
-        return self._home.clock.wall_ms() - self._now_ms()
+        return self._services.clock.wall_ms() - self._now_ms()
 
     def _by_wall_clock(self, change: Store) -> Store:
         """Return a change with the times that other nodes understand."""
@@ -185,21 +185,21 @@ class SharePartition:
         if loaded.start_offset == NOT_STARTED:
             self.window.store_start()
         self._carry_out()
-        self._home.purgatory.moved(self)
+        self._services.purgatory.moved(self)
         self._end_if_retired()
 
     def _chosen_start(self) -> int:
         """Return where the group begins, as its settings say."""
         partition = self.partition
         self.check()
-        settings = self._home.group_settings(self.key.group_id)
+        settings = self._services.group_settings(self.key.group_id)
         reset = parse_offset_reset(settings[share_auto_offset_reset])
         assert reset is not None, "the setting was checked"
         way, duration_ms = reset
         if way == "earliest":
             return partition.log_start_offset
         if way == "by_duration":
-            since_ms = max(0, self._home.clock.wall_ms() - duration_ms)
+            since_ms = max(0, self._services.clock.wall_ms() - duration_ms)
             found = partition.find_offset(since_ms, partition.high_watermark)
             if found is not None:
                 return found.offset
@@ -210,8 +210,8 @@ class SharePartition:
     def acquire(self, member_id: str, read: Sequence[ReadBatch], wanted: Wanted) -> list[Acquired]:
         """Give a member records that were read from the window's fetch offset."""
         assert self.window is not None
-        found = self.window.acquire(member_id, read, wanted, self.terms, self._now_ms())
-        self._home.share_counts.on_acquired(found)
+        found = self.window.acquire(member_id, read, wanted, self.settings, self._now_ms())
+        self._services.share_counts.on_acquired(found)
         self._carry_out()
         return found
 
@@ -230,14 +230,14 @@ class SharePartition:
         if self.window is None:
             then(KafkaError(ErrorCode.INVALID_RECORD_STATE, "the share partition is loading"))
             return
-        self._home.share_counts.on_acknowledged(batches)
-        self.window.on_acknowledge(member_id, batches, then, self.terms, self._now_ms())
+        self._services.share_counts.on_acknowledged(batches)
+        self.window.on_acknowledge(member_id, batches, then, self.settings, self._now_ms())
         self._carry_out()
 
     def leave(self, member_id: str) -> None:
         """Release all records of a member."""
         if self.error is None and self.window is not None:
-            self.window.on_left(member_id, None, self.terms)
+            self.window.on_left(member_id, None, self.settings)
             self._carry_out()
 
     def retire(self) -> None:
@@ -254,7 +254,7 @@ class SharePartition:
         """Note the ends of locks, and records that the log has deleted."""
         if self.window is None or self.error is not None:
             return
-        self.window.on_time(self._now_ms(), self.terms)
+        self.window.on_time(self._now_ms(), self.settings)
         self.window.on_log_start(self.partition.log_start_offset)
         self._carry_out()
 
@@ -264,11 +264,11 @@ class SharePartition:
             return
         self.error = error
         if self._timer is not None:
-            self._home.purgatory.cancel(self._timer)
+            self._services.purgatory.cancel(self._timer)
         if self.window is not None:
             self.window.on_fenced(error)
             self._give_answers()
-        self._home.purgatory.moved(self)
+        self._services.purgatory.moved(self)
 
     # Carrying out.
 
@@ -288,14 +288,14 @@ class SharePartition:
             self._bury(burial)
         if ready.store is not None:
             change = self._by_wall_clock(ready.store)
-            self._home.persister.store(
+            self._services.persister.store(
                 self.key, self._state_epoch, self.leader_epoch, change, self._on_stored
             )
         for ticket, error in ready.answers:
             assert callable(ticket)
             ticket(error)
         if ready.is_available:
-            self._home.purgatory.moved(self)
+            self._services.purgatory.moved(self)
         if ready.due_ms is not None and self.error is None:
             self._wake_at(ready.due_ms)
 
@@ -305,12 +305,12 @@ class SharePartition:
         def buried(error: KafkaError | None) -> None:
             if self.error is None:
                 assert self.window is not None
-                self.window.on_buried(burial, error, self._now_ms(), self.terms)
+                self.window.on_buried(burial, error, self._now_ms(), self.settings)
                 self._carry_out()
                 self._end_if_retired()
 
-        topic = self._home.group_settings(self.key.group_id)[share_dlq_topic]
-        self._home.dead_letters.bury(self.key, self.partition, topic, burial.letters, buried)
+        topic = self._services.group_settings(self.key.group_id)[share_dlq_topic]
+        self._services.dead_letters.bury(self.key, self.partition, topic, burial.letters, buried)
 
     def _on_stored(self, error: KafkaError | None) -> None:
         if self.error is not None:
@@ -319,7 +319,7 @@ class SharePartition:
             self.end(error)
             return
         assert self.window is not None
-        self.window.on_stored(error, self._now_ms(), self.terms)
+        self.window.on_stored(error, self._now_ms(), self.settings)
         self._carry_out()
         self._end_if_retired()
 
@@ -327,10 +327,10 @@ class SharePartition:
         if self._timer is not None:
             if self._timer_ms <= due_ms:
                 return
-            self._home.purgatory.cancel(self._timer)
+            self._services.purgatory.cancel(self._timer)
         self._timer_ms = due_ms
         self._timer = Pause(self._on_timer)
-        self._home.purgatory.watch(self._timer, (), max(due_ms - self._now_ms(), 0) + 1)
+        self._services.purgatory.watch(self._timer, (), max(due_ms - self._now_ms(), 0) + 1)
 
     def _on_timer(self) -> None:
         self._timer = None

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.share.partition import SharePartition
 from moldau.broker.share.persister import ShareKey
-from moldau.broker.share.sessions import Place, SessionKey, ShareSessions
+from moldau.broker.share.sessions import SessionKey, ShareSessions, TopicIdPartition
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from moldau.broker.replication.partition import Partition
-    from moldau.broker.share.partition import Home
+    from moldau.broker.share.partition import ShareServices
 
 _SWEPT_AT: Final = 64
 """Share partitions that have ended are dropped whenever there are this many more."""
@@ -21,10 +21,10 @@ _SWEPT_AT: Final = 64
 class SharePartitions:
     """See the module."""
 
-    def __init__(self, home: Home) -> None:
+    def __init__(self, services: ShareServices) -> None:
         self.sessions = ShareSessions()
-        self.counts = home.share_counts
-        self._home = home
+        self.counts = services.share_counts
+        self._services = services
         self._known: dict[ShareKey, SharePartition] = {}
         self._swept = 0
 
@@ -55,7 +55,7 @@ class SharePartitions:
         if known is None:
             if not partition.is_leader:
                 raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, topic=partition.topic)
-            known = SharePartition(self._home, key, partition)
+            known = SharePartition(self._services, key, partition)
             if known.error is None:
                 self._known[key] = known
             if len(self._known) > self._swept + _SWEPT_AT:
@@ -67,7 +67,7 @@ class SharePartitions:
             self.get(key)
         self._swept = len(self._known)
 
-    def release(self, key: SessionKey, places: Iterable[Place]) -> None:
+    def release(self, key: SessionKey, places: Iterable[TopicIdPartition]) -> None:
         """Release the records of a member whose session is over. After the last session of a group
         its share partitions end, so that the next ones begin where the stored state says: it may
         have been reset."""

@@ -19,7 +19,7 @@ INITIAL_EPOCH: Final = 0
 FINAL_EPOCH: Final = -1
 _EPOCH_MAX: Final = 2**31 - 1
 
-Place: TypeAlias = "tuple[Uuid, int]"
+TopicIdPartition: TypeAlias = "tuple[Uuid, int]"
 """A topic's id and a partition."""
 
 
@@ -35,8 +35,8 @@ class ShareSession:
 
     __slots__ = ("connection", "epoch", "places")
 
-    def __init__(self, places: Iterable[Place], connection: Hashable) -> None:
-        self.places: dict[Place, None] = dict.fromkeys(places)
+    def __init__(self, places: Iterable[TopicIdPartition], connection: Hashable) -> None:
+        self.places: dict[TopicIdPartition, None] = dict.fromkeys(places)
         self.epoch = _next(INITIAL_EPOCH)
         """The epoch of the next request."""
         self.connection = connection
@@ -59,7 +59,7 @@ class ShareSessions:
         return group_id in self._counts
 
     def begin(
-        self, key: SessionKey, places: Iterable[Place], connection: Hashable, limit: int
+        self, key: SessionKey, places: Iterable[TopicIdPartition], connection: Hashable, limit: int
     ) -> ShareSession:
         """Begin a session; one that the member had ends. Raise SHARE_SESSION_LIMIT_REACHED if there
         are too many."""
@@ -79,7 +79,11 @@ class ShareSessions:
         return session
 
     def next(
-        self, key: SessionKey, epoch: int, added: Iterable[Place], forgotten: Iterable[Place]
+        self,
+        key: SessionKey,
+        epoch: int,
+        added: Iterable[TopicIdPartition],
+        forgotten: Iterable[TopicIdPartition],
     ) -> ShareSession:
         """Continue a session with the next request, and apply its changes. Raise
         INVALID_SHARE_SESSION_EPOCH for any other request."""

@@ -1,10 +1,10 @@
 """The window of a share partition: the records that members of one share group may hold now. Pure.
 
     window = Window(start_offset=0)
-    window.acquire("a", read, wanted, terms, now_ms)         # what the member may work on
-    window.on_acknowledge("a", batches, ticket, terms, now_ms)
+    window.acquire("a", read, wanted, settings, now_ms)         # what the member may work on
+    window.on_acknowledge("a", batches, ticket, settings, now_ms)
     ready = window.ready()                                   # a change to store, answers to give
-    window.on_stored(None, now_ms, terms)
+    window.on_stored(None, now_ms, settings)
 
 The window is a row of pieces without gaps, from the start offset to the next offset. Before it
 everything is done; behind it nothing was delivered yet.
@@ -73,7 +73,7 @@ _STATE_OF: Final = {
 }
 
 
-class Terms(NamedTuple):
+class ShareSettings(NamedTuple):
     """The settings of the group, as they are now."""
 
     lock_ms: int
@@ -219,9 +219,9 @@ class Window:
         """Whether a change is being stored, or is to be."""
         return self._storing is not None or bool(self._unstored or self._burying)
 
-    def can_acquire(self, terms: Terms) -> bool:
+    def can_acquire(self, settings: ShareSettings) -> bool:
         """Whether a member could have a record, if the log has one."""
-        return len(self) < terms.lock_limit or any(each.is_available for each in self.pieces)
+        return len(self) < settings.lock_limit or any(each.is_available for each in self.pieces)
 
     @property
     def complete_count(self) -> int:
@@ -258,7 +258,7 @@ class Window:
         member_id: str,
         read: Sequence[ReadBatch],
         wanted: Wanted,
-        terms: Terms,
+        settings: ShareSettings,
         now_ms: int,
     ) -> list[Acquired]:
         """Give a member records among those that were read from `fetch_offset`. Their locks begin
@@ -266,17 +266,17 @@ class Window:
         if not read or wanted.records <= 0:
             return []
         self._skip_missing(read, now_ms)
-        taken = self._take_available(read, wanted, terms)
+        taken = self._take_available(read, wanted, settings)
         count = sum(len(each) for each in taken)
-        is_alone = any(_is_suspect(each.deliveries, terms) for each in taken)
+        is_alone = any(_is_suspect(each.deliveries, settings) for each in taken)
         if count < wanted.records and not is_alone:
-            taken += self._take_new(read, wanted, wanted.records - count, terms, now_ms)
+            taken += self._take_new(read, wanted, wanted.records - count, settings, now_ms)
         found: list[Acquired] = []
         for piece in taken:
             piece.state = RecordState.ACQUIRED
             piece.member_id = member_id
             piece.deliveries += 1
-            piece.due_ms = now_ms + terms.lock_ms
+            piece.due_ms = now_ms + settings.lock_ms
             self._lock(piece)
             before = found[-1] if found else None
             if (
@@ -319,7 +319,7 @@ class Window:
             first = after
 
     def _take_available(
-        self, read: Sequence[ReadBatch], wanted: Wanted, terms: Terms
+        self, read: Sequence[ReadBatch], wanted: Wanted, settings: ShareSettings
     ) -> list[Piece]:
         """Return available pieces of the window that were read, until there are enough records."""
         first = max(read[0].first, self.start_offset)
@@ -330,16 +330,16 @@ class Window:
             index = self._index_of(first)
             piece = self.pieces[index]
             first = piece.last + 1
-            if piece.is_available and piece.deliveries >= terms.delivery_limit:
-                self._give_up(piece, terms)  # the limit was lowered
+            if piece.is_available and piece.deliveries >= settings.delivery_limit:
+                self._give_up(piece, settings)  # the limit was lowered
             if not piece.is_available:
                 continue
-            is_suspect = _is_suspect(piece.deliveries, terms)
+            is_suspect = _is_suspect(piece.deliveries, settings)
             if is_suspect and taken:
                 break
             size = min(len(piece), last - piece.first + 1)
             if is_suspect:
-                size = min(size, _suspect_size(piece, terms))
+                size = min(size, _suspect_size(piece, settings))
             if wanted.is_strict:
                 size = min(size, wanted.records - count)
             self._cut(piece.first + size)
@@ -351,21 +351,26 @@ class Window:
         return taken
 
     def _take_new(
-        self, read: Sequence[ReadBatch], wanted: Wanted, left: int, terms: Terms, now_ms: int
+        self,
+        read: Sequence[ReadBatch],
+        wanted: Wanted,
+        left: int,
+        settings: ShareSettings,
+        now_ms: int,
     ) -> list[Piece]:
         """Return new pieces behind the window, until there are enough records or locks."""
         taken: list[Piece] = []
         for batch in read:
             if batch.last < self.next_offset:
                 continue
-            room = terms.lock_limit - len(self)
+            room = settings.lock_limit - len(self)
             if room <= 0 or left <= 0:
                 break
             if batch.first > self.next_offset:
                 gap_last = min(batch.first - 1, self.next_offset + room - 1)
                 self._append(Piece(self.next_offset, gap_last, RecordState.ARCHIVED, 0))
                 self._advance()
-                room = terms.lock_limit - len(self)
+                room = settings.lock_limit - len(self)
                 if gap_last < batch.first - 1 or room <= 0:
                     break
             size = min(batch.last - self.next_offset + 1, room)
@@ -408,25 +413,25 @@ class Window:
         member_id: str,
         batches: Sequence[Acknowledgement],
         ticket: Ticket,
-        terms: Terms,
+        settings: ShareSettings,
         now_ms: int,
     ) -> None:
         """Note what a member says. All counts, or nothing. `ticket` is answered by `ready`."""
-        self.on_time(now_ms, terms)
+        self.on_time(now_ms, settings)
         try:
             _check_apart(batches)
             for batch in batches:
-                self._check(member_id, batch, terms)
+                self._check(member_id, batch, settings)
         except KafkaError as error:
             self._answers.append((ticket, error))
             return
         pieces: list[Piece] = []
         letters: list[Letter] = []
         for batch in batches:
-            self._apply(batch, terms, now_ms, pieces, letters)
+            self._apply(batch, settings, now_ms, pieces, letters)
         self._end_request(pieces, letters, ticket)
 
-    def _check(self, member_id: str, batch: Acknowledgement, terms: Terms) -> None:
+    def _check(self, member_id: str, batch: Acknowledgement, settings: ShareSettings) -> None:
         """Raise KafkaError unless the member holds all of these records. Records before the start
         are done, and may be acknowledged again."""
         if batch.last < self.start_offset:
@@ -444,13 +449,13 @@ class Window:
             if piece.member_id != member_id:
                 raise _invalid_state("another member has acquired the records", batch)
             index += 1
-        if not terms.may_renew and AcknowledgeType.RENEW in batch.types:
+        if not settings.may_renew and AcknowledgeType.RENEW in batch.types:
             raise _invalid_state("this group does not renew locks", batch)
 
     def _apply(
         self,
         batch: Acknowledgement,
-        terms: Terms,
+        settings: ShareSettings,
         now_ms: int,
         pieces: list[Piece],
         letters: list[Letter],
@@ -467,18 +472,18 @@ class Window:
                     last += 1
             for piece in self.pieces[self._cut(first) : self._cut(last + 1)]:
                 if kind == AcknowledgeType.RENEW:
-                    piece.due_ms = now_ms + terms.lock_ms
+                    piece.due_ms = now_ms + settings.lock_ms
                     self._lock(piece)
                     continue
-                letter = _begin(piece, _STATE_OF[AcknowledgeType(kind)], terms)
+                letter = _begin(piece, _STATE_OF[AcknowledgeType(kind)], settings)
                 pieces.append(piece)
                 if kind == AcknowledgeType.REJECT:
                     letter = _letter(piece, batch.reason or REJECTED)
-                if letter is not None and terms.buries:
+                if letter is not None and settings.buries:
                     letters.append(letter)
                 rest_ms = batch.delay_ms
                 if rest_ms < 0:
-                    rest_ms = terms.rest_after(piece.deliveries)
+                    rest_ms = settings.rest_after(piece.deliveries)
                 if piece.pending is RecordState.AVAILABLE and rest_ms > 0:
                     piece.pending_due_ms = now_ms + rest_ms
             first = last + 1
@@ -502,7 +507,7 @@ class Window:
         else:
             self._answers.append((ticket, None))
 
-    def on_left(self, member_id: str, ticket: Ticket | None, terms: Terms) -> None:
+    def on_left(self, member_id: str, ticket: Ticket | None, settings: ShareSettings) -> None:
         """Release all records of a member that has gone. `ticket` is answered by `ready`."""
         held = [
             each
@@ -511,12 +516,12 @@ class Window:
             and each.member_id == member_id
             and each.pending is None
         ]
-        letters = [_begin(piece, RecordState.AVAILABLE, terms) for piece in held]
-        found = [each for each in letters if each is not None and terms.buries]
+        letters = [_begin(piece, RecordState.AVAILABLE, settings) for piece in held]
+        found = [each for each in letters if each is not None and settings.buries]
         self._end_request(held, found, ticket)
 
     def on_buried(
-        self, burial: Burial, error: KafkaError | None, now_ms: int, terms: Terms
+        self, burial: Burial, error: KafkaError | None, now_ms: int, settings: ShareSettings
     ) -> None:
         """The letters of a burial are written, or they could not be."""
         if burial not in self._burying:
@@ -537,11 +542,11 @@ class Window:
             self._lock(piece)
         if burial.ticket is not None:
             self._answers.append((burial.ticket, error))
-        self.on_time(now_ms, terms)
+        self.on_time(now_ms, settings)
 
-    def _give_up(self, piece: Piece, terms: Terms) -> None:
+    def _give_up(self, piece: Piece, settings: ShareSettings) -> None:
         """Archive a piece after its last delivery."""
-        if terms.buries:
+        if settings.buries:
             piece.pending, piece.pending_due_ms = RecordState.ARCHIVED, 0
             self._end_request([piece], [_letter(piece, TOO_OFTEN)], None)
         else:
@@ -560,7 +565,7 @@ class Window:
             piece.due_ms = until_ms
             self._lock(piece)
 
-    def on_time(self, now_ms: int, terms: Terms) -> None:
+    def on_time(self, now_ms: int, settings: ShareSettings) -> None:
         """End the rests and the locks that are over. Records are available again when their rest
         ends. After a lock they are available again, or archived if that was the last delivery; that
         is stored, but nothing waits for it."""
@@ -571,11 +576,11 @@ class Window:
                 continue
             if piece.is_resting:
                 piece.due_ms = 0
-            elif piece.deliveries >= terms.delivery_limit:
-                self._give_up(piece, terms)
+            elif piece.deliveries >= settings.delivery_limit:
+                self._give_up(piece, settings)
             else:
                 piece.move(RecordState.AVAILABLE)
-                rest_ms = terms.rest_after(piece.deliveries)
+                rest_ms = settings.rest_after(piece.deliveries)
                 if due_ms + rest_ms > now_ms:
                     self._rest(piece, due_ms + rest_ms)
                 self._note_lapsed(piece)
@@ -605,7 +610,7 @@ class Window:
         """Store where the window starts, although nothing has changed: it was chosen just now."""
         self._must_store = True
 
-    def on_stored(self, error: KafkaError | None, now_ms: int, terms: Terms) -> None:
+    def on_stored(self, error: KafkaError | None, now_ms: int, settings: ShareSettings) -> None:
         """The change that `ready` returned was stored, or it could not be."""
         assert self._storing is not None
         pieces, lapsed, tickets = self._storing
@@ -623,7 +628,7 @@ class Window:
                 self._lock(piece)  # the member has it again
         self._answers += ((ticket, error) for ticket in tickets)
         self._advance()
-        self.on_time(now_ms, terms)
+        self.on_time(now_ms, settings)
 
     def ready(self) -> Ready:
         """Return what there is to do, each thing once."""
@@ -696,11 +701,11 @@ class Window:
         self._answers += ((ticket, error) for ticket in tickets)
 
 
-def _begin(piece: Piece, state: RecordState, terms: Terms) -> Letter | None:
+def _begin(piece: Piece, state: RecordState, settings: ShareSettings) -> Letter | None:
     """Begin the change of an acquired piece, which counts when it is stored. Return why it is given
     up, if its last delivery was this one."""
     letter = None
-    if state is RecordState.AVAILABLE and piece.deliveries >= terms.delivery_limit:
+    if state is RecordState.AVAILABLE and piece.deliveries >= settings.delivery_limit:
         state, letter = RecordState.ARCHIVED, _letter(piece, TOO_OFTEN)
     piece.pending, piece.pending_due_ms = state, 0
     return letter
@@ -733,15 +738,15 @@ def _stored_state(piece: Piece) -> RecordState:
     return piece.pending
 
 
-def _is_suspect(deliveries: int, terms: Terms) -> bool:
+def _is_suspect(deliveries: int, settings: ShareSettings) -> bool:
     """Whether records that were delivered this often are delivered in smaller pieces."""
-    half = max(_FEWEST_DELIVERIES, -(-terms.delivery_limit // 2))
-    return terms.delivery_limit > _FEWEST_DELIVERIES and deliveries >= half
+    half = max(_FEWEST_DELIVERIES, -(-settings.delivery_limit // 2))
+    return settings.delivery_limit > _FEWEST_DELIVERIES and deliveries >= half
 
 
-def _suspect_size(piece: Piece, terms: Terms) -> int:
-    half = max(_FEWEST_DELIVERIES, -(-terms.delivery_limit // 2))
-    if piece.deliveries >= terms.delivery_limit - 1:
+def _suspect_size(piece: Piece, settings: ShareSettings) -> int:
+    half = max(_FEWEST_DELIVERIES, -(-settings.delivery_limit // 2))
+    if piece.deliveries >= settings.delivery_limit - 1:
         return 1
     return max(1, len(piece) >> (piece.deliveries - half + 1))
 

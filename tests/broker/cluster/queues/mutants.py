@@ -19,7 +19,7 @@ from moldau.broker.replication.purgatory import Pause
 from moldau.broker.share.partition import SharePartition
 from moldau.broker.share.persister import Loaded
 from moldau.broker.share.piece import RecordState
-from moldau.broker.share.window import Terms, Window
+from moldau.broker.share.window import ShareSettings, Window
 from moldau.errors.codes import KafkaError
 from tests.broker.cluster.queues.ledger import Promise
 from tests.broker.cluster.queues.storm import Run, run_queues
@@ -46,9 +46,9 @@ def measures_from_the_request() -> AbstractContextManager[object]:
     acquire = Window.acquire
 
     def earlier(
-        self: Window, member: str, read: Any, wanted: Any, terms: Terms, now_ms: int
+        self: Window, member: str, read: Any, wanted: Any, settings: ShareSettings, now_ms: int
     ) -> Any:
-        return acquire(self, member, read, wanted, terms, now_ms - 400)
+        return acquire(self, member, read, wanted, settings, now_ms - 400)
 
     return patch.object(Window, "acquire", earlier)
 
@@ -80,19 +80,23 @@ def forgets_the_lock_after_a_failed_write() -> AbstractContextManager[object]:
     """KAFKA-19476: what could not be stored stays with its member, without an end of its lock."""
     on_stored = Window.on_stored
 
-    def stored(self: Window, error: KafkaError | None, now_ms: int, terms: Terms) -> None:
+    def stored(
+        self: Window, error: KafkaError | None, now_ms: int, settings: ShareSettings
+    ) -> None:
         if error is None:
-            on_stored(self, error, now_ms, terms)
+            on_stored(self, error, now_ms, settings)
             return
         with patch.object(Window, "_lock", lambda *_: None):
-            on_stored(self, error, now_ms, terms)
+            on_stored(self, error, now_ms, settings)
 
     return patch.object(Window, "on_stored", stored)
 
 
 def waits_for_room_in_a_full_window() -> AbstractContextManager[object]:
     """KAFKA-17210: a window that is full gives nothing, though released records are in it."""
-    return patch.object(Window, "can_acquire", lambda self, terms: len(self) < terms.lock_limit)
+    return patch.object(
+        Window, "can_acquire", lambda self, settings: len(self) < settings.lock_limit
+    )
 
 
 def forgets_that_records_rest() -> AbstractContextManager[object]:

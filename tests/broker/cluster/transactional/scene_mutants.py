@@ -16,7 +16,7 @@ from unittest.mock import patch
 from moldau.broker.api import produce, write_txn_markers
 from moldau.broker.coordinator.group import transactional_commits
 from moldau.broker.coordinator.group.groups import Groups
-from moldau.broker.coordinator.shell import ShardShell
+from moldau.broker.coordinator.running_shard import RunningShard
 from moldau.broker.coordinator.transaction import ending, membership, producers, transactions
 from moldau.broker.coordinator.transaction.state import EPOCH_MAX, Transaction, TransactionStatus
 from moldau.broker.log import compaction_choice, reading
@@ -160,15 +160,15 @@ def cleans_open_transactions() -> Iterator[None]:
 @contextmanager
 def loads_no_pending_offsets() -> Iterator[None]:
     """Redpanda issue 31483: the offsets of open transactions are not what the log says of them."""
-    replay_log = ShardShell._replay_log
+    replay_log = RunningShard._replay_log
 
-    async def without(self: ShardShell[Any]) -> int:
+    async def without(self: RunningShard[Any]) -> int:
         end = await replay_log(self)
         if isinstance(self.shard, Groups):
             self.shard.offsets._pending.clear()
         return end
 
-    with patch.object(ShardShell, "_replay_log", without):
+    with patch.object(RunningShard, "_replay_log", without):
         yield
 
 

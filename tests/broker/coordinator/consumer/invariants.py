@@ -47,7 +47,7 @@ def _target_is_whole(state: ConsumerGroupState) -> None:
     Topics can have changed since; the target then is of what the metadata hash says, so only what
     exists and was there is looked at when the hash is that of now."""
     names = state.topic_names()
-    if state.volatile.hashes.of(names, state.world.cluster) != state.metadata_hash:
+    if state.volatile.hashes.of(names, state.services.cluster) != state.metadata_hash:
         return
     if any(regex not in state.resolved for regex in state.regexes):
         return  # a new expression counts once it is resolved; till then the old target stands
@@ -55,13 +55,13 @@ def _target_is_whole(state: ConsumerGroupState) -> None:
     for member_id, target in state.target.items():
         assert member_id in state.members, "a target without its member"
         for topic_id, partitions in target.items():
-            topic = state.world.cluster.by_id(topic_id)
+            topic = state.services.cluster.by_id(topic_id)
             assert topic is not None
             wanted = wanted_topics(state, state.members[member_id].profile)
             assert topic.name in wanted, f"{member_id} gets {topic.name}, which it does not want"
             for partition in partitions:
                 assert given.setdefault((topic_id, partition), member_id) == member_id
-    facts = [each for name in names if (each := state.world.cluster.by_name(name)) is not None]
+    facts = [each for name in names if (each := state.services.cluster.by_name(name)) is not None]
     assert given.keys() == {
         (topic.topic_id, partition) for topic in facts for partition in range(topic.partition_count)
     }

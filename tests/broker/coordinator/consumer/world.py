@@ -81,7 +81,7 @@ class _StillClock:
 
 
 class World:
-    """Satisfies `contract.World`."""
+    """Satisfies `contract.GroupServices`."""
 
     def __init__(
         self,

@@ -31,7 +31,7 @@ Decide = Callable[[ShareStates, Ticket, int], Outcome]
 
 
 class SmallWorld:
-    """Satisfies `share.world.World`: one topic with two partitions."""
+    """Satisfies `share.services.ShareStateServices`: one topic with two partitions."""
 
     knows_topics = True
 

@@ -58,7 +58,7 @@ class Shares(Table):
 
     def _empty(self) -> Groups:
         groups = super()._empty()
-        cast(Any, groups.world).cluster = self.topics
+        cast(Any, groups.services).cluster = self.topics
         return groups
 
     def heartbeat(self, member: str, epoch: int, *topics: str, group: str = GROUP) -> Any:

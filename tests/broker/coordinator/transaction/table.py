@@ -41,7 +41,7 @@ Decide = Callable[[Transactions, Ticket, int], Outcome]
 
 
 class SmallWorld:
-    """Satisfies `transaction.world.World`."""
+    """Satisfies `transaction.services.TransactionServices`."""
 
     def __init__(self, transaction_version: int, **named: str) -> None:
         self.settings = settings(**named)

@@ -54,7 +54,7 @@ def commit(
     if group is not None and group.kind is GroupKind.CLASSIC:
         group.on_commit(message.member_id, now_ms)
         touch_if_nearer(groups, group)
-    wall_ms = groups.world.wall_ms(now_ms)
+    wall_ms = groups.services.wall_ms(now_ms)
     records: list[LogRecord] = []
     answer = OffsetCommitResponse(topics=[])
     for topic in message.topics:
@@ -64,7 +64,7 @@ def commit(
         answer.topics.append(answered)
         for partition in topic.partitions:
             code = ErrorCode.NONE
-            if is_too_large(partition.committed_metadata, groups.world.settings):
+            if is_too_large(partition.committed_metadata, groups.services.settings):
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 if check is not None:  # an error raised here rejects the whole commit
@@ -76,7 +76,7 @@ def commit(
                 )
             )
 
-    groups.world.counts.offsets_committed.value += len(records)
+    groups.services.counts.offsets_committed.value += len(records)
 
     def on_failure(error: KafkaError, now_ms: int) -> Outcome:
         return Outcome(answers=((ticket, commit_refusal(message, refusal_of_append(error))),))
@@ -187,7 +187,7 @@ def delete_offsets(groups: Groups, message: OffsetDeleteRequest, ticket: Ticket)
             is_there = groups.offsets.get(group_id, topic.name, index) is not None
             if is_there or groups.offsets.is_pending(group_id, topic.name, index):
                 records.append(tombstone(group_id, topic.name, index))
-    groups.world.counts.offsets_deleted.value += len(records)
+    groups.services.counts.offsets_deleted.value += len(records)
     return Outcome(tuple(records), ((ticket, answer),))
 
 

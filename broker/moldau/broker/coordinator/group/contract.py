@@ -14,7 +14,7 @@ Rules:
   of members that are still there is kept.
 * A group that was created for a request stays only if the outcome of that request has records and
   they were appended. So a group that parks its first member returns a record that founds the group.
-* `now_ms` is monotonic. Records hold wall time: `World.wall_ms(now_ms)`.
+* `now_ms` is monotonic. Records hold wall time: `GroupServices.wall_ms(now_ms)`.
 * `next_deadline_ms` may be earlier than needed, never later. The table reads it after every call,
   but after heartbeats and commits only if `has_nearer_deadline`.
 """
@@ -107,7 +107,7 @@ class Cluster(Protocol):
         ...
 
 
-class World(Protocol):
+class GroupServices(Protocol):
     """The node's services that a group may use. All groups of a shard share one."""
 
     @property
@@ -265,9 +265,9 @@ class Group(Protocol):
 
 
 class ClassicGroup(Group, Protocol):
-    """A group with the classic protocol: `group/classic`. `ClassicGroup(group_id, world)` creates
-    an empty one in generation 0 without a protocol type. This is also the "simple" group that only
-    has offsets."""
+    """A group with the classic protocol: `group/classic`. `ClassicGroup(group_id, services)`
+    creates an empty one in generation 0 without a protocol type. This is also the "simple" group
+    that only has offsets."""
 
     def replay_group_metadata(self, value: GroupMetadataValue, now_ms: int) -> None:
         """Replace the group's state by the record's, while loading or after an append of our own.
@@ -297,8 +297,8 @@ class RecordedGroup(Group, Protocol):
 
 
 class ShareGroup(RecordedGroup, Protocol):
-    """A group whose members read partitions together: `group/share`. `ShareGroup(group_id, world)`
-    creates an empty one with its first epoch."""
+    """A group whose members read partitions together: `group/share`.
+    `ShareGroup(group_id, services)` creates an empty one with its first epoch."""
 
     def on_share_group_heartbeat(
         self,
@@ -312,7 +312,7 @@ class ShareGroup(RecordedGroup, Protocol):
 
 
 class ConsumerGroup(RecordedGroup, Protocol):
-    """A group with the consumer protocol: `group/consumer`. `ConsumerGroup(group_id, world)`
+    """A group with the consumer protocol: `group/consumer`. `ConsumerGroup(group_id, services)`
     creates an empty one with its first epoch."""
 
     def on_consumer_group_heartbeat(

@@ -9,16 +9,16 @@ from moldau.broker.coordinator.group import metrics as group_metrics
 from moldau.broker.coordinator.group.groups import Groups
 from moldau.broker.coordinator.group.kinds import Kinds
 from moldau.broker.coordinator.group.offsets import Offsets
-from moldau.broker.coordinator.group.world import ShardWorld
+from moldau.broker.coordinator.group.services import ShardGroupServices
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
-from moldau.broker.coordinator.shell import CarryOut, ShardSettings, no_effects
+from moldau.broker.coordinator.running_shard import CarryOut, ShardSettings, no_effects
 from moldau.broker.settings import offset as settings
 from moldau.broker.settings.coordinator import group_coordinator_append_linger_ms
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
 from moldau.records import Codec
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.world import Home
+    from moldau.broker.coordinator.group.services import NodeServices
     from moldau.config import Settings
 
 OFFSETS_TOPIC: Final = GROUP_LOG.topic
@@ -26,7 +26,7 @@ OFFSETS_TOPIC: Final = GROUP_LOG.topic
 GroupCoordinator: TypeAlias = "Coordinator[Groups]"
 
 
-def groups_kind(home: Home, carry_out: CarryOut = no_effects) -> CoordinatorKind[Groups]:
+def groups_kind(node: NodeServices, carry_out: CarryOut = no_effects) -> CoordinatorKind[Groups]:
     """Return the kind for groups that use the services of this node. `carry_out` sets up the states
     of share groups."""
 
@@ -34,7 +34,7 @@ def groups_kind(home: Home, carry_out: CarryOut = no_effects) -> CoordinatorKind
 
     def make() -> Groups:
         offsets = Offsets()
-        return Groups(ShardWorld(home, offsets), kinds, offsets)
+        return Groups(ShardGroupServices(node, offsets), kinds, offsets)
 
     return CoordinatorKind(
         KeyType.GROUP, GROUP_LOG, make, _terms, carry_out, declare=group_metrics.declare

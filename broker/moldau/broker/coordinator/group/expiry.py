@@ -63,7 +63,7 @@ class Expiry:
             self.next_ms = now_ms + self._interval_ms()
 
     def _interval_ms(self) -> int:
-        return self._groups.world.settings[settings.offsets_retention_check_interval_ms]
+        return self._groups.services.settings[settings.offsets_retention_check_interval_ms]
 
     def expired(self, group_id: str, now_ms: int) -> tuple[tuple[LogRecord, ...], bool]:
         """Return the tombstones of the group's expired offsets, and of the group itself if nothing
@@ -72,7 +72,7 @@ class Expiry:
         if group is None or not group.expires:
             return (), True
         offsets = self._groups.offsets
-        wall_ms = self._groups.world.wall_ms(now_ms)
+        wall_ms = self._groups.services.wall_ms(now_ms)
         records: list[LogRecord] = []
         is_all = True
         for topic, partitions in offsets.of_group(group_id).items():
@@ -96,7 +96,7 @@ class Expiry:
         return tuple(records), True
 
     def _count(self, records: Sequence[LogRecord]) -> None:
-        self._groups.world.counts.offsets_expired.value += len(records)
+        self._groups.services.counts.offsets_expired.value += len(records)
 
     def _is_expired(self, group: Group, topic: str, committed: Committed, wall_ms: int) -> bool:
         since_ms = group.offset_age_since_ms(committed.committed_ms, topic)
@@ -104,5 +104,5 @@ class Expiry:
             return False
         if committed.expires_ms != NO_EXPIRY:
             return wall_ms >= committed.expires_ms
-        retention_minutes: int = self._groups.world.settings[settings.offsets_retention_minutes]
+        retention_minutes: int = self._groups.services.settings[settings.offsets_retention_minutes]
         return wall_ms - since_ms >= retention_minutes * _MINUTE_MS

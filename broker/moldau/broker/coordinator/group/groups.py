@@ -33,7 +33,7 @@ from moldau.broker.coordinator.group.contract import (
     ShareGroup,
 )
 from moldau.broker.coordinator.group.expiry import Expiry
-from moldau.broker.coordinator.group.offsets import Offsets, Place, from_legacy, tombstone
+from moldau.broker.coordinator.group.offsets import Offsets, TopicPartition, from_legacy, tombstone
 from moldau.broker.coordinator.outcome import NOTHING, Outcome, Ticket
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.schemas.coordinator_log import GROUP_LOG
@@ -45,7 +45,12 @@ from moldau.protocol.schemas.group_log import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.contract import Cluster, Downgrade, RecordedGroup, World
+    from moldau.broker.coordinator.group.contract import (
+        Cluster,
+        Downgrade,
+        GroupServices,
+        RecordedGroup,
+    )
     from moldau.broker.coordinator.group.kinds import Kinds
     from moldau.broker.decision.context import RequestContext
     from moldau.ids import Uuid
@@ -66,9 +71,9 @@ _TOO_LARGE: Final = (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARG
 class Groups:
     """A shard of the group coordinator; satisfies `coordinator.shard.Shard`."""
 
-    def __init__(self, world: World, kinds: Kinds, offsets: Offsets) -> None:
-        """`offsets` is the object that `world.has_offsets` reads."""
-        self.world = world
+    def __init__(self, services: GroupServices, kinds: Kinds, offsets: Offsets) -> None:
+        """`offsets` is the object that `services.has_offsets` reads."""
+        self.services = services
         self.offsets = offsets
         self._kinds = kinds
         self._replays = kinds.replays
@@ -87,7 +92,7 @@ class Groups:
         """The deadline of each group in the heap. Other entries of the heap are stale."""
         self._forgotten: dict[str, None] = {}
         """Groups to drop from the table if they have no offsets and never had a member."""
-        self._former: list[tuple[str, Place]] | None = None
+        self._former: list[tuple[str, TopicPartition]] | None = None
         """Offsets of topics that were deleted while the shard was not loaded, or whose deletion the
         log has rejected. None before the shard is loaded. Taken from the end."""
         self._former_at_once = TOMBSTONES_AT_ONCE
@@ -160,7 +165,7 @@ class Groups:
             return group.on_join_group(message, context, ticket, now_ms)
         if message.member_id:  # An empty consumer group has no member with this id either.
             raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID)
-        fresh = self._asked[group_id] = self._kinds.make(GroupKind.CLASSIC, group_id, self.world)
+        fresh = self._asked[group_id] = self._kinds.make(GroupKind.CLASSIC, group_id, self.services)
         return _instead_of(group, fresh.on_join_group(message, context, ticket, now_ms))
 
     def on_sync_group(self, message: SyncGroupRequest, ticket: Ticket, now_ms: int) -> Outcome:
@@ -204,7 +209,7 @@ class Groups:
             self.consumer(group_id)
         if group is not None and group.kind is GroupKind.SHARE:
             self.consumer(group_id)  # raises: a share group is not converted
-        made = self._kinds.make(GroupKind.CONSUMER, group_id, self.world)
+        made = self._kinds.make(GroupKind.CONSUMER, group_id, self.services)
         fresh = cast("ConsumerGroup", made)
         self._asked[group_id] = fresh
         if group is None or _is_replaced(group, GroupKind.CONSUMER):
@@ -225,7 +230,7 @@ class Groups:
         group_id = message.group_id
         group = self._groups.get(group_id)
         if group is None and message.member_epoch == 0:
-            made = self._kinds.make(GroupKind.SHARE, group_id, self.world)
+            made = self._kinds.make(GroupKind.SHARE, group_id, self.services)
             group = self._asked[group_id] = made
             self.touch(group_id)
         if group is None and message.member_epoch > 0:
@@ -262,7 +267,7 @@ class Groups:
             part = places[start : start + TOMBSTONES_AT_ONCE]
             yield self._deleted(part)
 
-    def _deleted(self, places: Sequence[tuple[str, Place]]) -> Outcome:
+    def _deleted(self, places: Sequence[tuple[str, TopicPartition]]) -> Outcome:
         """Delete offsets of deleted topics. A rejected deletion is tried again later."""
 
         def keep(error: KafkaError, failed_ms: int) -> Outcome:
@@ -315,7 +320,7 @@ class Groups:
     def _with_offsets(self, group_id: str) -> None:
         """Create a classic group for offsets whose group is not in the table."""
         if group_id not in self._groups and self.offsets.has_any(group_id):
-            self._groups[group_id] = self._kinds.make(GroupKind.CLASSIC, group_id, self.world)
+            self._groups[group_id] = self._kinds.make(GroupKind.CLASSIC, group_id, self.services)
             self._made.setdefault(group_id, None)
 
     def replay_classic(self, group_id: str, value: GroupMetadataValue | None, now_ms: int) -> None:
@@ -357,7 +362,7 @@ class Groups:
             self._groups[group_id] = asked
             self._made.pop(group_id, None)
             return asked
-        group = self._kinds.make(kind, group_id, self.world)
+        group = self._kinds.make(kind, group_id, self.services)
         self._made.setdefault(group_id, None)
         self._groups[group_id] = group
         return group
@@ -402,13 +407,13 @@ class Groups:
         self._touched.clear()
         return None
 
-    def _take_former(self, now_ms: int) -> list[tuple[str, Place]]:
+    def _take_former(self, now_ms: int) -> list[tuple[str, TopicPartition]]:
         """Remove and return the next offsets of deleted topics to delete. If the metadata does not
         have `__consumer_offsets`, no metadata is known yet, and no topic counts as deleted."""
-        topic_id = partial(_topic_id, self.world.cluster)
+        topic_id = partial(_topic_id, self.services.cluster)
         if self._former is None:
             self._former = []
-            if self.world.cluster.by_name(GROUP_LOG.topic) is not None:
+            if self.services.cluster.by_name(GROUP_LOG.topic) is not None:
                 self._former = self.offsets.places_of_former_topics(topic_id)
         elif self._retry_ms is not None:
             if now_ms < self._retry_ms:

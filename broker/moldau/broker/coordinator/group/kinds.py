@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from moldau.broker.decision.context import RequestContext
     from moldau.protocol.declare import LogKey, LogValue, Request
 
-Make: TypeAlias = "Callable[[str, contract.World], contract.Group]"
+Make: TypeAlias = "Callable[[str, contract.GroupServices], contract.Group]"
 """Creates an empty group."""
 Replay: TypeAlias = "Callable[[Groups, LogKey, LogValue | None, int], None]"
 """Applies a record of the kind to the table of groups."""
@@ -55,16 +55,16 @@ class Kind:
     `Groups.on_heartbeat`, because it is frequent and needs no context of its request."""
 
 
-def _make_consumer(group_id: str, world: contract.World) -> contract.Group:
+def _make_consumer(group_id: str, services: contract.GroupServices) -> contract.Group:
     from moldau.broker.coordinator.group.consumer.group import ConsumerGroup
 
-    return ConsumerGroup(group_id, world)
+    return ConsumerGroup(group_id, services)
 
 
-def _make_share(group_id: str, world: contract.World) -> contract.Group:
+def _make_share(group_id: str, services: contract.GroupServices) -> contract.Group:
     from moldau.broker.coordinator.group.share.group import ShareGroup
 
-    return ShareGroup(group_id, world)
+    return ShareGroup(group_id, services)
 
 
 CLASSIC: Final = Kind(
@@ -111,5 +111,7 @@ class Kinds:
             request: decide for each in kinds for request, decide in each.requests.items()
         }
 
-    def make(self, kind: GroupKind, group_id: str, world: contract.World) -> contract.Group:
-        return self._makes[kind](group_id, world)
+    def make(
+        self, kind: GroupKind, group_id: str, services: contract.GroupServices
+    ) -> contract.Group:
+        return self._makes[kind](group_id, services)

@@ -22,7 +22,7 @@ from moldau.protocol.schemas.group_log import (
 NO_EXPIRY: Final = -1
 NO_EPOCH: Final = -1
 
-Place: TypeAlias = tuple[str, int]
+TopicPartition: TypeAlias = tuple[str, int]
 """Topic and partition."""
 
 
@@ -155,17 +155,17 @@ class Offsets:
 
     def tombstones(self, group_id: str) -> Iterator[LogRecord]:
         """Yield the tombstones that delete all offsets of the group, pending ones too."""
-        places: dict[Place, None] = {}
+        places: dict[TopicPartition, None] = {}
         for groups in (self._groups, *self._pending.values()):
             for topic, partitions in groups.get(group_id, {}).items():
                 places.update(dict.fromkeys((topic, each) for each in partitions))
         for topic, partition in places:
             yield tombstone(group_id, topic, partition)
 
-    def places_of_topics(self, topics: Iterable[str]) -> Iterator[tuple[str, Place]]:
+    def places_of_topics(self, topics: Iterable[str]) -> Iterator[tuple[str, TopicPartition]]:
         """Return all groups and partitions that have an offset in one of these topics."""
         wanted = tuple(topics)
-        seen: dict[tuple[str, Place], None] = {}
+        seen: dict[tuple[str, TopicPartition], None] = {}
         for groups in (self._groups, *self._pending.values()):
             for group_id, known in groups.items():
                 for topic in wanted:
@@ -175,12 +175,12 @@ class Offsets:
 
     def places_of_former_topics(
         self, id_of: Callable[[str], Uuid | None]
-    ) -> list[tuple[str, Place]]:
+    ) -> list[tuple[str, TopicPartition]]:
         """Return all groups and partitions whose offsets all belong to a former topic: the topic
         that has the name now has another id, or does not exist. `id_of` returns the id of a name.
         An offset without an id may belong to any topic."""
         every = (self._groups, *self._pending.values())
-        found: dict[tuple[str, Place], None] = {}
+        found: dict[tuple[str, TopicPartition], None] = {}
         for groups in every:
             for group_id, topics in groups.items():
                 for topic, partitions in topics.items():
@@ -190,7 +190,9 @@ class Offsets:
                             found[group_id, (topic, partition)] = None
         return [each for each in found if self.are_former(*each, id_of)]
 
-    def are_former(self, group_id: str, place: Place, id_of: Callable[[str], Uuid | None]) -> bool:
+    def are_former(
+        self, group_id: str, place: TopicPartition, id_of: Callable[[str], Uuid | None]
+    ) -> bool:
         """Whether there are offsets, and all of them belong to a former topic of that name."""
         topic, partition = place
         known = [

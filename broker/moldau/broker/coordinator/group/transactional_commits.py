@@ -30,18 +30,18 @@ def commit_in_transaction(
     """Decide a TxnOffsetCommit of a producer. The records belong to its transaction. A client that
     names its member and generation is fenced as in OffsetCommit (KIP-447)."""
     check = _check(groups, message, version)
-    wall_ms = groups.world.wall_ms(now_ms)
+    wall_ms = groups.services.wall_ms(now_ms)
     records: list[LogRecord] = []
     answer = TxnOffsetCommitResponse(topics=[])
     for topic in message.topics:
-        facts = groups.world.cluster.by_name(topic.name)
+        facts = groups.services.cluster.by_name(topic.name)
         rows: list[TxnOffsetCommitResponsePartition] = []
         answer.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=rows))
         for asked in topic.partitions:
             code = ErrorCode.NONE
             if facts is None:
                 code = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            elif is_too_large(asked.committed_metadata, groups.world.settings):
+            elif is_too_large(asked.committed_metadata, groups.services.settings):
                 code = ErrorCode.OFFSET_METADATA_TOO_LARGE
             else:
                 if check is not None:  # an error raised here rejects the whole commit
@@ -62,7 +62,7 @@ def commit_in_transaction(
                     partition_index=asked.partition_index, error_code=code
                 )
             )
-    groups.world.counts.offsets_committed.value += len(records)
+    groups.services.counts.offsets_committed.value += len(records)
 
     def on_failure(error: KafkaError, now_ms: int) -> Outcome:
         return Outcome(

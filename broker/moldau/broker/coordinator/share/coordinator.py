@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from moldau.broker.coordinator.coordinator import Coordinator
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
+from moldau.broker.coordinator.running_shard import ShardSettings
 from moldau.broker.coordinator.share.effects import Prune
 from moldau.broker.coordinator.share.states import ShareStates
-from moldau.broker.coordinator.shell import ShardSettings
 from moldau.broker.settings import share as settings
 from moldau.errors.codes import KafkaError
 from moldau.protocol.schemas.coordinator_log import SHARE_LOG
@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from moldau.broker.coordinator.outcome import Effect
-    from moldau.broker.coordinator.share.world import World
-    from moldau.broker.coordinator.shell import ShardShell
+    from moldau.broker.coordinator.running_shard import RunningShard
+    from moldau.broker.coordinator.share.services import ShareStateServices
     from moldau.config import Settings
     from moldau.logging import Logger
 
@@ -30,12 +30,12 @@ ShareCoordinator: TypeAlias = "Coordinator[ShareStates]"
 
 
 def shares_kind(
-    world: World, log: Logger, close: Callable[[], None]
+    services: ShareStateServices, log: Logger, close: Callable[[], None]
 ) -> CoordinatorKind[ShareStates]:
     """Return the kind for share partitions that use the services of this node. `close` ends what
     else the node does for share groups."""
 
-    def prune(effects: tuple[Effect, ...], shell: ShardShell[Any]) -> None:
+    def prune(effects: tuple[Effect, ...], shell: RunningShard[Any]) -> None:
         for effect in effects:
             assert isinstance(effect, Prune)
             partition = shell.partition
@@ -46,7 +46,7 @@ def shares_kind(
                 log.debug(what, why=str(error), partition=partition.index)
 
     return CoordinatorKind(
-        KeyType.SHARE, SHARE_LOG, lambda: ShareStates(world), _terms, prune, close
+        KeyType.SHARE, SHARE_LOG, lambda: ShareStates(services), _terms, prune, close
     )
 
 

@@ -54,7 +54,7 @@ def initialize(
     is_known = known is not None and known.state_epoch == asked.state_epoch
     if is_known and asked.start_offset == NO_OFFSET:
         return answered(ticket, response)
-    wall_ms = states.world.wall_ms(now_ms)
+    wall_ms = states.services.wall_ms(now_ms)
     fresh = ShareState(
         snapshot_epoch=0 if known is None else known.snapshot_epoch + 1,
         state_epoch=asked.state_epoch,

@@ -36,7 +36,7 @@ from moldau.protocol.schemas.share_log import (
 )
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.share.world import World
+    from moldau.broker.coordinator.share.services import ShareStateServices
     from moldau.errors.codes import KafkaError
     from moldau.ids import Uuid
     from moldau.protocol.declare import LogKey, LogValue
@@ -62,8 +62,8 @@ class _Stored:
 class ShareStates:
     """A shard of the share coordinator; satisfies `coordinator.shard.Shard`."""
 
-    def __init__(self, world: World) -> None:
-        self.world = world
+    def __init__(self, services: ShareStateServices) -> None:
+        self.services = services
         self._known: dict[SharePartitionKey, _Stored] = {}
         self._end_offset = 0
         """The offset after the last record."""
@@ -96,7 +96,7 @@ class ShareStates:
 
     def exists(self, topic_id: Uuid, partition: int) -> bool:
         """Whether the cluster has this partition."""
-        return 0 <= partition < self.world.partition_count(topic_id)
+        return 0 <= partition < self.services.partition_count(topic_id)
 
     # For decisions.
 
@@ -104,7 +104,9 @@ class ShareStates:
         """Return the record of a write to a known state."""
         known = self._known[key]
         state = known.state
-        limit = self.world.settings[settings.share_coordinator_snapshot_update_records_per_snapshot]
+        limit = self.services.settings[
+            settings.share_coordinator_snapshot_update_records_per_snapshot
+        ]
         update = write.update(key, state.snapshot_epoch)
         if known.updates < limit:
             return update
@@ -114,7 +116,7 @@ class ShareStates:
     def _next_snapshot(
         self, key: SharePartitionKey, state: ShareState, now_ms: int, *, is_new: bool = True
     ) -> LogRecord:
-        wall_ms = self.world.wall_ms(now_ms)
+        wall_ms = self.services.wall_ms(now_ms)
         return replace(
             state,
             snapshot_epoch=state.snapshot_epoch + 1,
@@ -164,7 +166,7 @@ class ShareStates:
             self._prune_ms = now_ms + self._prune_interval_ms()
             self._again_ms = now_ms + self._again_interval_ms()
             self._written_again_at = self._end_offset
-            if self.world.knows_topics:
+            if self.services.knows_topics:
                 self._find_orphans()
         if not self._orphans:
             return None
@@ -174,7 +176,7 @@ class ShareStates:
         return Outcome(tuple(deleted(key) for key in gone if key in self._known))
 
     def _find_orphans(self) -> None:
-        exists = self.world.partition_count
+        exists = self.services.partition_count
         self._orphans = [key for key in self._known if not exists(key.topic_id)]
 
     def on_topics_changed(
@@ -192,10 +194,12 @@ class ShareStates:
     # Time.
 
     def _prune_interval_ms(self) -> int:
-        return self.world.settings[settings.share_coordinator_state_topic_prune_interval_ms]
+        return self.services.settings[settings.share_coordinator_state_topic_prune_interval_ms]
 
     def _again_interval_ms(self) -> int:
-        return self.world.settings[settings.share_coordinator_cold_partition_snapshot_interval_ms]
+        return self.services.settings[
+            settings.share_coordinator_cold_partition_snapshot_interval_ms
+        ]
 
     def next_deadline_ms(self) -> int | None:
         """Return the time to prune, or to write states again."""
@@ -222,7 +226,7 @@ class ShareStates:
         self._again_ms = now_ms + self._again_interval_ms()
         if self._end_offset == self._written_again_at:
             return NOTHING
-        old_ms = self.world.wall_ms(now_ms) - self._again_interval_ms()
+        old_ms = self.services.wall_ms(now_ms) - self._again_interval_ms()
         old = [key for key, each in self._known.items() if each.state.written_ms <= old_ms]
         if len(old) > AT_ONCE:
             self._again_ms = now_ms  # the next tick goes on

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.broker.coordinator.coordinator import Coordinator
 from moldau.broker.coordinator.kind import CoordinatorKind, KeyType
-from moldau.broker.coordinator.shell import ShardSettings
+from moldau.broker.coordinator.running_shard import ShardSettings
 from moldau.broker.coordinator.transaction.transactions import Transactions
 from moldau.broker.settings import offset as offset_settings
 from moldau.broker.settings import transaction as settings
@@ -17,8 +17,8 @@ from moldau.records import Codec
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from moldau.broker.coordinator.shell import CarryOut
-    from moldau.broker.coordinator.transaction.world import TransactionServices
+    from moldau.broker.coordinator.running_shard import CarryOut
+    from moldau.broker.coordinator.transaction.services import TransactionServices
     from moldau.config import Settings
 
 _NO_LINGER: Final = -1
@@ -28,14 +28,14 @@ TransactionCoordinator: TypeAlias = "Coordinator[Transactions]"
 
 
 def transactions_kind(
-    world: TransactionServices, carry_out: CarryOut, close: Callable[[], None]
+    services: TransactionServices, carry_out: CarryOut, close: Callable[[], None]
 ) -> CoordinatorKind[Transactions]:
     """Return the kind for transactions that use the services of this node. `carry_out` writes
     markers."""
     return CoordinatorKind(
         KeyType.TRANSACTION,
         TRANSACTION_LOG,
-        lambda: Transactions(world),
+        lambda: Transactions(services),
         _terms,
         carry_out,
         close,

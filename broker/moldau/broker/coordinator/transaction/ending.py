@@ -97,10 +97,10 @@ def _end_bumped(
         raise _refusal(known, is_commit=is_commit)
     # A client aborts without any partition to get another epoch: after that no request that it has
     # sent before can join a transaction (KAFKA-18401).
-    wall_ms = transactions.world.wall_ms(now_ms)
+    wall_ms = transactions.services.wall_ms(now_ms)
     producer_id, epoch = known.producer_id, known.producer_epoch + 1
     if known.is_exhausted:
-        producer_id, epoch = transactions.world.new_producer_id(), 0
+        producer_id, epoch = transactions.services.new_producer_id(), 0
     aborted = known.moved(
         TransactionStatus.COMPLETE_ABORT,
         wall_ms,
@@ -136,10 +136,10 @@ def prepare(
     if bumps:
         epoch, last_epoch = epoch + 1, epoch
         if known.is_exhausted:
-            next_id = transactions.world.new_producer_id()
+            next_id = transactions.services.new_producer_id()
     prepared = known.moved(
         _PREPARE[is_commit],
-        transactions.world.wall_ms(now_ms),
+        transactions.services.wall_ms(now_ms),
         producer_epoch=epoch,
         last_epoch=last_epoch,
         next_producer_id=next_id,
@@ -151,15 +151,15 @@ def prepare(
 def fence(transactions: Transactions, known: Transaction, now_ms: int) -> Outcome:
     """Abort an open transaction that its client has not ended, and fence the client by one higher
     epoch (KAFKA-19367: not two). The outcome has no answer."""
-    version = transactions.world.transaction_version
+    version = transactions.services.transaction_version
     next_id = NO_ID
     if version >= BUMPS_SINCE and known.is_exhausted:
         # A client of version 2 may continue with the epoch that follows, and must not get the last
         # one of its id.
-        next_id = transactions.world.new_producer_id()
+        next_id = transactions.services.new_producer_id()
     prepared = known.moved(
         TransactionStatus.PREPARE_ABORT,
-        transactions.world.wall_ms(now_ms),
+        transactions.services.wall_ms(now_ms),
         producer_epoch=min(known.producer_epoch + 1, EPOCH_MAX),
         last_epoch=NO_EPOCH,
         next_producer_id=next_id,
@@ -199,7 +199,7 @@ def on_markers_written(
         return NOTHING
     if transactions.without_markers(known, written):
         return NOTHING
-    completed = transactions.stored(known.completed(transactions.world.wall_ms(now_ms)))
+    completed = transactions.stored(known.completed(transactions.services.wall_ms(now_ms)))
     return completed._replace(on_failure=lambda error, failed_ms: answered(refused, error))
 
 

@@ -46,7 +46,7 @@ def listed(
     states = set(message.state_filters)
     ids: Collection[int] = set(message.producer_id_filters)
     pattern = re.compile(message.transactional_id_pattern or "")
-    wall_ms = transactions.world.wall_ms(now_ms)
+    wall_ms = transactions.services.wall_ms(now_ms)
     for known in transactions:
         if states and known.state.shown not in states:
             continue

@@ -45,10 +45,10 @@ def add_partitions(
             return answered(ticket, done)
         started_ms, partitions = known.started_ms, known.partitions | partitions
     else:
-        started_ms = transactions.world.wall_ms(now_ms)
+        started_ms = transactions.services.wall_ms(now_ms)
     added = known.moved(
         TransactionStatus.ONGOING,
-        transactions.world.wall_ms(now_ms),
+        transactions.services.wall_ms(now_ms),
         partitions=partitions,
         started_ms=started_ms,
         client_version=joining.client_version,

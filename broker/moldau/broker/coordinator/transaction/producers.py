@@ -43,9 +43,9 @@ def init_producer(
     """Decide about InitProducerId with a transactional id."""
     transactional_id = message.transactional_id
     assert transactional_id
-    world = transactions.world
+    services = transactions.services
     timeout_ms = message.transaction_timeout_ms
-    check_timeout(timeout_ms, world.settings)
+    check_timeout(timeout_ms, services.settings)
     expected = None
     if message.producer_id != NO_ID:
         expected = Producer(message.producer_id, message.producer_epoch)
@@ -53,10 +53,10 @@ def init_producer(
     if known is None:
         begun = Transaction(
             transactional_id,
-            world.new_producer_id(),
+            services.new_producer_id(),
             0,
             timeout_ms,
-            updated_ms=world.wall_ms(now_ms),
+            updated_ms=services.wall_ms(now_ms),
         )
         return transactions.stored(begun, ((ticket, _answer(begun)),))
     if expected is not None and not _may_be_of(known, expected):
@@ -104,7 +104,7 @@ def _renewed(
     now_ms: int,
 ) -> Transaction:
     """Return the transactional id with the next epoch of its producer, or with another producer."""
-    wall_ms = transactions.world.wall_ms(now_ms)
+    wall_ms = transactions.services.wall_ms(now_ms)
     producer_id, epoch = known.producer_id, known.producer_epoch
     if expected is not None and expected.epoch != epoch:
         if expected.epoch != known.last_epoch:
@@ -113,7 +113,7 @@ def _renewed(
     else:
         last_epoch = NO_EPOCH if expected is None else epoch
         if known.is_exhausted:
-            producer_id, epoch = transactions.world.new_producer_id(), 0
+            producer_id, epoch = transactions.services.new_producer_id(), 0
         else:
             epoch += 1
     return known.moved(

@@ -24,8 +24,8 @@ from moldau.protocol.schemas.transaction_log import TransactionLogKey, Transacti
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.outcome import Effect
+    from moldau.broker.coordinator.transaction.services import TransactionServices
     from moldau.broker.coordinator.transaction.state import Partitions, TopicPartition
-    from moldau.broker.coordinator.transaction.world import TransactionServices
     from moldau.protocol.declare import LogKey, LogValue
 
 FORGOTTEN_AT_ONCE: Final = 500
@@ -35,8 +35,8 @@ _AT_ONCE_MS: Final = 0
 class Transactions:
     """A shard of the transaction coordinator; satisfies `coordinator.shard.Shard`."""
 
-    def __init__(self, world: TransactionServices) -> None:
-        self.world = world
+    def __init__(self, services: TransactionServices) -> None:
+        self.services = services
         self._known: dict[str, Transaction] = {}
         self._unmarked: dict[str, set[TopicPartition]] = {}
         """The partitions without a marker, of each transaction that ends."""
@@ -86,7 +86,7 @@ class Transactions:
         effects: tuple[Effect, ...] = (),
     ) -> Outcome:
         """Return the outcome that stores this value."""
-        record = value.record(self.world.transaction_version)
+        record = value.record(self.services.transaction_version)
         assert isinstance(record.value, TransactionLogValue)
         self._staged = record.value, value
         return Outcome((record,), answers, effects)
@@ -160,11 +160,11 @@ class Transactions:
 
     def _search_interval_ms(self) -> int:
         key = settings.transaction_abort_timed_out_transaction_cleanup_interval_ms
-        return self.world.settings[key]
+        return self.services.settings[key]
 
     def _expiry_interval_ms(self) -> int:
         key = settings.transaction_remove_expired_transaction_cleanup_interval_ms
-        return self.world.settings[key]
+        return self.services.settings[key]
 
     def next_deadline_ms(self) -> int | None:
         """Return the time of the next search, or that one is going on."""
@@ -178,7 +178,7 @@ class Transactions:
         """Abort one overdue transaction, or forget some ids."""
         if self._search_ms is not None and now_ms >= self._search_ms:
             self._search_ms = now_ms + self._search_interval_ms()
-            wall_ms = self.world.wall_ms(now_ms)
+            wall_ms = self.services.wall_ms(now_ms)
             self._overdue = [each for each in self._open if self._is_overdue(each, wall_ms)]
         if self._overdue:
             return self._abort_overdue(self._overdue.pop(), now_ms)
@@ -192,7 +192,7 @@ class Transactions:
 
     def _abort_overdue(self, transactional_id: str, now_ms: int) -> Outcome:
         is_open = transactional_id in self._open
-        if not is_open or not self._is_overdue(transactional_id, self.world.wall_ms(now_ms)):
+        if not is_open or not self._is_overdue(transactional_id, self.services.wall_ms(now_ms)):
             return NOTHING  # it ended since the search began
         try:
             return fence(self, self._known[transactional_id], now_ms)
@@ -203,8 +203,8 @@ class Transactions:
         """Return the tombstones of ids that were not used for long. If there are more of them, the
         next tick continues."""
         limit_ms = (
-            self.world.wall_ms(now_ms)
-            - self.world.settings[settings.transactional_id_expiration_ms]
+            self.services.wall_ms(now_ms)
+            - self.services.settings[settings.transactional_id_expiration_ms]
         )
         old = [
             each.transactional_id

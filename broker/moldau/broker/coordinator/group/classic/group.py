@@ -52,7 +52,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages.describe_groups import DescribedGroup, DescribedGroupMember
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.contract import Downgrade, World
+    from moldau.broker.coordinator.group.contract import Downgrade, GroupServices
     from moldau.broker.decision.context import RequestContext
     from moldau.protocol.messages.heartbeat import HeartbeatRequest
     from moldau.protocol.messages.join_group import JoinGroupRequest
@@ -66,9 +66,9 @@ class ClassicGroup:
 
     expires: ClassVar[bool] = True
 
-    def __init__(self, group_id: str, world: World) -> None:
+    def __init__(self, group_id: str, services: GroupServices) -> None:
         self.group_id = group_id
-        self._world = world
+        self._services = services
         self._group = Membership(group_id)
         self._pending: Pending | None = None
         self._is_recorded = False
@@ -205,7 +205,7 @@ class ClassicGroup:
         step = self._begin(now_ms)
         self._begin_sessions(now_ms)
         if (
-            len(self._group.members) > self._world.settings[coordinator.group_max_size]
+            len(self._group.members) > self._services.settings[coordinator.group_max_size]
             and self._group.state is ClassicGroupState.STABLE
         ):
             rebalance(self._group, step, "loaded with more members than group.max.size")
@@ -232,7 +232,7 @@ class ClassicGroup:
 
     def on_upgraded(self) -> tuple[Answer, ...]:
         """End the requests that wait in this group, which is replaced. Return their answers."""
-        step = GroupEvent(self._world, 0)
+        step = GroupEvent(self._services, 0)
         code = ErrorCode.REBALANCE_IN_PROGRESS
         for member in self._group.members.values():
             ticket = self._group.set_join_ticket(member, None)
@@ -305,14 +305,14 @@ class ClassicGroup:
 
     def _begin(self, now_ms: int) -> GroupEvent:
         self._awake(now_ms)
-        return GroupEvent(self._world, now_ms)
+        return GroupEvent(self._services, now_ms)
 
     def _awake(self, now_ms: int) -> None:
         """Raise KafkaError if the group is dead. The age of a group without a record counts from
         its first event."""
         self._check_alive()
         if self._group.state_since_ms is None and not self._is_recorded:
-            self._group.state_since_ms = self._world.wall_ms(now_ms)
+            self._group.state_since_ms = self._services.wall_ms(now_ms)
 
     def _end(self, step: GroupEvent) -> Outcome:
         self._pending = step.pending

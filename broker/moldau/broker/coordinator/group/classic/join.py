@@ -103,7 +103,7 @@ def found(group: Membership, step: GroupEvent) -> None:
 def _accepts(group: Membership, step: GroupEvent, member_id: str) -> bool:
     """Whether `group.max.size` leaves room for the member. During a rebalance only members that
     have joined count, so the last ones are rejected. At other times a current member stays."""
-    most = step.world.settings[coordinator.group_max_size]
+    most = step.services.settings[coordinator.group_max_size]
     member = group.members.get(member_id)
     if group.state is ClassicGroupState.EMPTY:
         return True
@@ -133,7 +133,7 @@ def _join_newly(group: Membership, step: GroupEvent, join: Join) -> None:
 def _new_member_id(step: GroupEvent, prefix: str) -> str:
     """Return the prefix and a random UUID, in Java's format. Raise KafkaError if the id is too long
     for a response."""
-    raw = bytearray(step.world.random.randbytes(16))
+    raw = bytearray(step.services.random.randbytes(16))
     raw[6] = raw[6] & 0x0F | 0x40
     raw[8] = raw[8] & 0x3F | 0x80
     text = raw.hex()

@@ -50,7 +50,7 @@ def on_session_end(group: Membership, step: GroupEvent, member_id: str) -> None:
     member = group.members.get(member_id)
     if member is not None and member.keeps_its_session:
         return
-    step.world.log.info("member is silent", group=group.group_id, member=member_id)
+    step.services.log.info("member is silent", group=group.group_id, member=member_id)
     was_member = member is not None
     expel(group, step, member_id)
     if was_member and group.state in (

@@ -43,7 +43,7 @@ def rebalance(group: Membership, step: GroupEvent, reason: str) -> None:
     group.deadlines.cancel(Timer.SYNC)
     is_first = group.state is ClassicGroupState.EMPTY
     group.enter(ClassicGroupState.PREPARING_REBALANCE, step.wall_ms)
-    step.world.log.info(
+    step.services.log.info(
         "rebalances", group=group.group_id, generation=group.generation_id, reason=reason
     )
     if is_first:
@@ -55,7 +55,7 @@ def rebalance(group: Membership, step: GroupEvent, reason: str) -> None:
 
 
 def _delay_the_first(group: Membership, step: GroupEvent) -> None:
-    delay_ms = step.world.settings[coordinator.group_initial_rebalance_delay_ms]
+    delay_ms = step.services.settings[coordinator.group_initial_rebalance_delay_ms]
     left_ms = max(group.rebalance_timeout_ms - delay_ms, 0)
     group.initial_delay = InitialDelay(delay_ms, left_ms)
     group.deadlines.set(Timer.JOIN, step.now_ms + delay_ms)
@@ -80,7 +80,7 @@ def on_join_deadline(group: Membership, step: GroupEvent) -> None:
     if delay is None or not delay.has_newcomer:
         end_joins(group, step)
         return
-    limit_ms = step.world.settings[coordinator.group_initial_rebalance_delay_ms]
+    limit_ms = step.services.settings[coordinator.group_initial_rebalance_delay_ms]
     next_ms = min(limit_ms, delay.left_ms)
     group.initial_delay = InitialDelay(next_ms, max(delay.left_ms - delay.delay_ms, 0))
     group.deadlines.set(Timer.JOIN, step.now_ms + next_ms)
@@ -101,7 +101,7 @@ def end_joins(group: Membership, step: GroupEvent) -> None:
     group.deadlines.cancel(Timer.JOIN)
     group.initial_delay = None
     group.begin_generation(step.wall_ms)
-    step.world.log.info(
+    step.services.log.info(
         "new generation",
         group=group.group_id,
         generation=group.generation_id,
@@ -131,7 +131,7 @@ def _append_empty(group: Membership, step: GroupEvent) -> None:
     previous members are back, and their sessions then end again."""
 
     def on_refused(code: ErrorCode, step: GroupEvent) -> None:
-        step.world.log.warn("empty group not recorded", group=group.group_id, error=code.name)
+        step.services.log.warn("empty group not recorded", group=group.group_id, error=code.name)
 
     step.append(group_metadata(group), lambda: None, on_refused)
 

@@ -18,7 +18,7 @@ from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.declare import Response
 
 if TYPE_CHECKING:
-    from moldau.broker.coordinator.group.contract import World
+    from moldau.broker.coordinator.group.contract import GroupServices
 
 Replayed: TypeAlias = "Callable[[], None]"
 Refused: TypeAlias = "Callable[[ErrorCode, GroupEvent], None]"
@@ -36,8 +36,8 @@ class Pending:
 class GroupEvent:
     """Collects the effects of one event; `outcome` completes it."""
 
-    def __init__(self, world: World, now_ms: int) -> None:
-        self.world = world
+    def __init__(self, services: GroupServices, now_ms: int) -> None:
+        self.services = services
         self.now_ms = now_ms
         self.pending: Pending | None = None
         self._answers: list[tuple[Ticket, Response | KafkaError, IfRefused | None]] = []
@@ -45,7 +45,7 @@ class GroupEvent:
 
     @property
     def wall_ms(self) -> int:
-        return self.world.wall_ms(self.now_ms)
+        return self.services.wall_ms(self.now_ms)
 
     def answer(
         self,
@@ -75,7 +75,7 @@ class GroupEvent:
     def _refused(self, error: KafkaError, now_ms: int) -> Outcome:
         """Return the outcome of this event after the log rejected its record."""
         code = as_answer(error).code
-        step = GroupEvent(self.world, now_ms)
+        step = GroupEvent(self.services, now_ms)
         for ticket, response, if_refused in self._answers:
             step.answer(ticket, if_refused(code) if if_refused else response)
         assert self._on_refused is not None

@@ -68,7 +68,7 @@ def _assign(group: Membership, step: GroupEvent, given: dict[str, bytes]) -> Non
             member.assignment = given.get(member.member_id, b"")
         restart_sessions(step)
         group.enter(ClassicGroupState.STABLE, step.wall_ms)
-        step.world.counts.classic_rebalances.value += 1
+        step.services.counts.classic_rebalances.value += 1
 
     def on_refused(code: ErrorCode, step: GroupEvent) -> None:
         restart_sessions(step)

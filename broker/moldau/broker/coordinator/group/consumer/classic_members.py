@@ -93,10 +93,10 @@ def _join(
     ticket: Ticket,
     now_ms: int,
 ) -> Outcome:
-    if state.world.settings[group_consumer_migration_policy].upper() == "DISABLED":
+    if state.services.settings[group_consumer_migration_policy].upper() == "DISABLED":
         raise _inconsistent("group.consumer.migration.policy keeps classic members out")
     is_unknown = not message.member_id
-    member_id = message.member_id or format_uuid(new_uuid(state.world.random))
+    member_id = message.member_id or format_uuid(new_uuid(state.services.random))
     check_room(state, member_id)
     _check_protocols(state, message)
     instance_id = message.group_instance_id
@@ -122,7 +122,7 @@ def _join(
         and may_downgrade(state, (replaced,), come=1)
     ):
         return _downgrade(state, before, after, ticket, request, records)
-    reported = by_id(subscription.owned_partitions, state.world.cluster)
+    reported = by_id(subscription.owned_partitions, state.services.cluster)
     member = advance(state, before, after, reported, request, records)
     deadlines = state.volatile.deadlines
     deadlines.cancel(Due.JOIN, member_id)
@@ -153,7 +153,7 @@ def on_sync_group(
         error_code=0,
         protocol_type=message.protocol_type,
         protocol_name=message.protocol_name,
-        assignment=assignment_bytes(partitions, offered.metadata, state.world.cluster),
+        assignment=assignment_bytes(partitions, offered.metadata, state.services.cluster),
     )
     return answered(ticket, response)
 

@@ -47,7 +47,7 @@ def check_commit(
 
     def check(topic_name: str, topic_id: Uuid, partition: int) -> None:
         if topic_id == ZERO_UUID:
-            topic = state.world.cluster.by_name(topic_name)
+            topic = state.services.cluster.by_name(topic_name)
             topic_id = ZERO_UUID if topic is None else topic.topic_id
         progress = member.progress
         for owned in (progress.assigned, progress.revoking):

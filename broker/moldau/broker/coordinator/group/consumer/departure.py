@@ -81,7 +81,7 @@ def records_without(state: ConsumerGroupState, gone: Collection[Member]) -> tupl
     for regex in sorted(leaving):
         if state.regexes[regex] == leaving[regex]:
             records.append(regex_deleted(state.group_id, regex))
-    metadata_hash = state.volatile.hashes.of(state.topic_names(gone), state.world.cluster)
+    metadata_hash = state.volatile.hashes.of(state.topic_names(gone), state.services.cluster)
     records.append(group_epoch(state.group_id, state.epoch + 1, metadata_hash))
     return tuple(records)
 
@@ -94,7 +94,7 @@ def on_overdue(state: ConsumerGroupState, now_ms: int) -> Outcome:
         member = state.members.get(member_id)
         if member is not None and _counts(what, member):
             gone[member_id] = member
-            state.world.log.info(
+            state.services.log.info(
                 "member removed", group=state.group_id, member=member_id, overdue=what.value
             )
     if not gone:

@@ -39,7 +39,7 @@ def described(state: ConsumerGroupState) -> DescribedGroup:
 
 
 def _described(state: ConsumerGroupState, member: Member) -> DescribedMember:
-    profile, progress, cluster = member.profile, member.progress, state.world.cluster
+    profile, progress, cluster = member.profile, member.progress, state.services.cluster
     # The member may still read the partitions that it has not revoked yet.
     held = without_epochs(union(progress.assigned, progress.revoking))
     return DescribedMember(

@@ -44,7 +44,7 @@ def may_downgrade(state: ConsumerGroupState, gone: Collection[Member], *, come: 
     members have replaced some of them."""
     classic = state.classic_count - sum(each.speaks_classic for each in gone) + come
     left = len(state.members) - len(gone) + come
-    settings = state.world.settings
+    settings = state.services.settings
     return (
         0 < left == classic
         and settings[group_consumer_migration_policy].upper() in _ALLOWING
@@ -119,5 +119,5 @@ def _classic(state: ConsumerGroupState, member: Member, partitions: Partitions) 
         protocols=tuple(
             MemberProtocol(each.name, each.metadata) for each in classic.supported_protocols
         ),
-        assignment=assignment_bytes(partitions, metadata, state.world.cluster),
+        assignment=assignment_bytes(partitions, metadata, state.services.cluster),
     )

@@ -48,8 +48,8 @@ from moldau.broker.coordinator.group.contract import (
     ClassicGroup,
     Downgrade,
     GroupKind,
+    GroupServices,
     PartitionCheck,
-    World,
 )
 from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
 from moldau.broker.decision.context import RequestContext
@@ -71,13 +71,13 @@ class ConsumerGroup:
 
     expires: ClassVar[bool] = True
 
-    def __init__(self, group_id: str, world: World) -> None:
+    def __init__(self, group_id: str, services: GroupServices) -> None:
         """Create an empty group without records."""
         self.group_id = group_id
-        self.state = ConsumerGroupState(group_id, world)
+        self.state = ConsumerGroupState(group_id, services)
         # Expressions that were resolved before the group was loaded are resolved again after the
         # first heartbeat.
-        self.state.volatile.topics_version = world.cluster.version
+        self.state.volatile.topics_version = services.cluster.version
 
     @property
     def kind(self) -> GroupKind:
@@ -118,11 +118,11 @@ class ConsumerGroup:
         ticket: Ticket,
         now_ms: int,
     ) -> Outcome:
-        check_upgrade(classic, self.state.world)
-        records = list(upgrade_records(classic, self.state.world))
+        check_upgrade(classic, self.state.services)
+        records = list(upgrade_records(classic, self.state.services))
         # The new member joins the group in the state after the replay of these records. The
         # volatile state is shared with this group from the start.
-        future = ConsumerGroupState(self.group_id, self.state.world, self.state.volatile)
+        future = ConsumerGroupState(self.group_id, self.state.services, self.state.volatile)
         for record in records[1:]:
             replay(future, record.key, record.value)
         classic_members.begin_sessions(future, now_ms, self._session_ms)
@@ -193,7 +193,7 @@ class ConsumerGroup:
         """Note the change. The next heartbeat of any member compares the group's topics with the
         metadata."""
         volatile = self.state.volatile
-        volatile.topics_version = self.state.world.cluster.version
+        volatile.topics_version = self.state.services.cluster.version
         if any(self.state.is_subscribed_to(topic) for topic in topics):
             volatile.checked_epoch = None
         return NOTHING
@@ -221,5 +221,5 @@ class ConsumerGroup:
 
     @property
     def _session_ms(self) -> int:
-        settings = self.state.world.group_settings(self.group_id)
+        settings = self.state.services.group_settings(self.group_id)
         return bounded(settings, consumer_session_timeout_ms)

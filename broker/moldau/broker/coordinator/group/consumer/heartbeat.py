@@ -81,7 +81,7 @@ def stay(
 def _terms(state: ConsumerGroupState) -> tuple[int, int]:
     """Return the session timeout and the heartbeat interval. Computed only when the settings have
     changed."""
-    settings = state.world.group_settings(state.group_id)
+    settings = state.services.group_settings(state.group_id)
     known = state.volatile.terms
     if known is None or known[0] is not settings:
         session_ms = bounded(settings, consumer_session_timeout_ms)
@@ -99,7 +99,7 @@ def _member(
     joins = message.member_epoch == 0
     member_id, instance_id = message.member_id, message.instance_id
     if not member_id:
-        member_id = format_uuid(new_uuid(state.world.random))
+        member_id = format_uuid(new_uuid(state.services.random))
     if instance_id is not None and joins:
         return joining_static_member(state, member_id, instance_id, records, by_classic=False)
     if instance_id is not None:

@@ -28,7 +28,7 @@ def check_room(state: ConsumerGroupState, member_id: str) -> None:
     """Raise GROUP_MAX_SIZE_REACHED for a new member if the group is full."""
     if member_id in state.members:
         return
-    if len(state.members) >= state.world.settings[group_consumer_max_size]:
+    if len(state.members) >= state.services.settings[group_consumer_max_size]:
         raise KafkaError(
             ErrorCode.GROUP_MAX_SIZE_REACHED, "the group is full", members=len(state.members)
         )

@@ -33,7 +33,7 @@ from moldau.broker.coordinator.group.consumer.partitions import (
 )
 from moldau.broker.coordinator.group.consumer.reconciliation import LEAVING_EPOCH, Progress
 from moldau.broker.coordinator.group.consumer.regex import RegexSearch, ResolvedRegex
-from moldau.broker.coordinator.group.contract import Downgrade, World
+from moldau.broker.coordinator.group.contract import Downgrade, GroupServices
 from moldau.broker.settings import ResourceSettings
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -97,7 +97,7 @@ class ConsumerGroupState:
     """The durable and volatile state of one group."""
 
     group_id: str
-    world: World
+    services: GroupServices
     volatile: Volatile = field(default_factory=Volatile)
 
     epoch: int = FIRST_EPOCH

@@ -86,12 +86,12 @@ def renewed_epoch(
     if not must_bump and not state.has_metadata_expired():
         return state.epoch
     wanted = state.topic_names((before,), after)
-    metadata_hash = state.volatile.hashes.of(wanted, state.world.cluster)
+    metadata_hash = state.volatile.hashes.of(wanted, state.services.cluster)
     epoch = state.epoch
     if must_bump or metadata_hash != state.metadata_hash:
         epoch += 1
         records.append(group_epoch(state.group_id, epoch, metadata_hash))
-        state.world.counts.consumer_rebalances.value += 1
+        state.services.counts.consumer_rebalances.value += 1
     state.volatile.checked_epoch = epoch
     if state.has_partition_metadata:
         records.append(partition_metadata_deleted(state.group_id))
@@ -119,11 +119,11 @@ def _take_over(state: ConsumerGroupState, found: Mapping[str, ResolvedRegex]) ->
     for regex in state.regexes:
         resolved = wanted_still.get(regex) or state.resolved.get(regex)
         names |= resolved.topics if resolved is not None else frozenset()
-    metadata_hash = state.volatile.hashes.of(names, state.world.cluster)
+    metadata_hash = state.volatile.hashes.of(names, state.services.cluster)
     if bumps or metadata_hash != state.metadata_hash:
         records.append(group_epoch(state.group_id, state.epoch + 1, metadata_hash))
         state.volatile.checked_epoch = state.epoch + 1
-        state.world.counts.consumer_rebalances.value += 1
+        state.services.counts.consumer_rebalances.value += 1
     return Outcome(tuple(records))
 
 
@@ -137,7 +137,7 @@ def _calls_for_a_target(state: ConsumerGroupState, regex: str, found: ResolvedRe
     before = state.resolved.get(regex)
     if before is not None or found.topics:
         return before is None or before.topics != found.topics
-    cluster = state.world.cluster
+    cluster = state.services.cluster
     for member in state.members.values():
         if member.profile.topic_regex == regex:
             for topic_id in state.target.get(member.member_id, NO_PARTITIONS):
@@ -172,7 +172,7 @@ def _maybe_search(
     the client of the request may describe, as in Kafka."""
     if (not must and not state.regexes) or state.volatile.search is not None:
         return
-    wall_ms = state.world.wall_ms(request.now_ms)
+    wall_ms = state.services.wall_ms(request.now_ms)
     last = next(iter(state.resolved.values()), None)
     # The timestamp is wall time, because it survives the broker. One in the future is ignored.
     if last is not None and 0 <= wall_ms - last.timestamp_ms <= REFRESH_MIN_MS:
@@ -180,7 +180,7 @@ def _maybe_search(
     regexes = state.regexes.copy()
     add(regexes, [regex for regex in (before.profile.topic_regex,) if regex], -1)
     add(regexes, [regex for regex in (after.profile.topic_regex,) if regex], 1)
-    interval_ms = state.world.settings[group_consumer_regex_refresh_interval_ms]
+    interval_ms = state.services.settings[group_consumer_regex_refresh_interval_ms]
     is_due = (
         must
         or len(regexes) != len(state.resolved)
@@ -188,7 +188,10 @@ def _maybe_search(
         or (last is not None and wall_ms > last.timestamp_ms + interval_ms)
     )
     if regexes and is_due:
-        cluster, may_see = state.world.cluster, partial(state.world.describable, request.context)
+        cluster, may_see = (
+            state.services.cluster,
+            partial(state.services.describable, request.context),
+        )
         state.volatile.search = RegexSearch(
             regexes, cluster.names(), cluster.version, wall_ms, may_see
         )

@@ -49,7 +49,7 @@ def renewed_target(
     for member_id in sorted(assigned):
         if assigned[member_id] != state.target.get(member_id):
             records.append(target_of_member(state.group_id, member_id, assigned[member_id]))
-    records.append(target_epoch(state.group_id, group_epoch, state.world.wall_ms(now_ms)))
+    records.append(target_epoch(state.group_id, group_epoch, state.services.wall_ms(now_ms)))
     return MemberTarget(group_epoch, assigned[member.member_id])
 
 
@@ -61,11 +61,11 @@ def preferred_assignor(state: ConsumerGroupState) -> str:
 def _is_time(state: ConsumerGroupState, now_ms: int) -> bool:
     """Whether the last target is old enough. Its timestamp is wall time, because it survives the
     broker. A timestamp in the future, from before the clock was set back, is ignored."""
-    settings = state.world.group_settings(state.group_id)
+    settings = state.services.group_settings(state.group_id)
     interval_ms = bounded(settings, consumer_assignment_interval_ms)
     if state.target_timestamp_ms == 0 or interval_ms == 0:
         return True
-    return not 0 <= state.world.wall_ms(now_ms) - state.target_timestamp_ms < interval_ms
+    return not 0 <= state.services.wall_ms(now_ms) - state.target_timestamp_ms < interval_ms
 
 
 def _assignor(state: ConsumerGroupState, before: Member, after: Member) -> str:
@@ -77,7 +77,7 @@ def _assignor(state: ConsumerGroupState, before: Member, after: Member) -> str:
 
 
 def _most_wanted(state: ConsumerGroupState, wanted: Mapping[str, int]) -> str:
-    offered = offered_assignors(state.world.settings)
+    offered = offered_assignors(state.services.settings)
     return max(offered, key=lambda name: (wanted.get(name, 0), -offered.index(name)))
 
 
@@ -113,7 +113,7 @@ class _TopicsOf:
     def _resolve(self, profile: Profile) -> frozenset[Uuid]:
         found = set()
         for name in wanted_topics(self._state, profile):
-            topic = self._state.world.cluster.by_name(name)
+            topic = self._state.services.cluster.by_name(name)
             if topic is not None:
                 found.add(topic.topic_id)
                 self.partition_counts[topic.topic_id] = topic.partition_count
@@ -133,7 +133,7 @@ class Subscribed:
     __slots__ = ("_cluster", "_matched", "_named")
 
     def __init__(self, state: ConsumerGroupState, profile: Profile) -> None:
-        self._cluster = state.world.cluster
+        self._cluster = state.services.cluster
         self._named = profile.topic_names
         resolved = state.resolved.get(profile.topic_regex)
         self._matched = frozenset() if resolved is None else resolved.topics

@@ -30,7 +30,7 @@ from moldau.broker.coordinator.group.consumer.records import (
     target_of_member,
 )
 from moldau.broker.coordinator.group.consumer.state import FIRST_EPOCH, ConsumerGroupState
-from moldau.broker.coordinator.group.contract import ClassicGroup, World
+from moldau.broker.coordinator.group.contract import ClassicGroup, GroupServices
 from moldau.broker.coordinator.outcome import Answer, LogRecord
 from moldau.broker.settings.coordinator import (
     group_consumer_max_size,
@@ -85,18 +85,18 @@ class _Classic(Protocol):
     def on_upgraded(self) -> tuple[Answer, ...]: ...
 
 
-def check_upgrade(group: ClassicGroup, world: World) -> None:
+def check_upgrade(group: ClassicGroup, services: GroupServices) -> None:
     """Raise GROUP_ID_NOT_FOUND if the group cannot be converted."""
     classic = cast(_Classic, group)
-    if world.settings[group_consumer_migration_policy].upper() not in _ALLOWING:
+    if services.settings[group_consumer_migration_policy].upper() not in _ALLOWING:
         raise _refused(group, "group.consumer.migration.policy does not allow it")
     if group.protocol_type != PROTOCOL_TYPE:
         raise _refused(group, "its members are no consumers")
-    if len(classic.members) > world.settings[group_consumer_max_size]:
+    if len(classic.members) > services.settings[group_consumer_max_size]:
         raise _refused(group, "it has more members than group.consumer.max.size")
 
 
-def upgrade_records(group: ClassicGroup, world: World) -> tuple[LogRecord, ...]:
+def upgrade_records(group: ClassicGroup, services: GroupServices) -> tuple[LogRecord, ...]:
     """Return the records that convert the group. Raise GROUP_ID_NOT_FOUND if the bytes of its
     members cannot be read."""
     classic = cast(_Classic, group)
@@ -105,16 +105,16 @@ def upgrade_records(group: ClassicGroup, world: World) -> tuple[LogRecord, ...]:
     group_id, generation = group.group_id, max(classic.generation_id, FIRST_EPOCH)
     try:
         members = [
-            _converted(each, classic.protocol_name, generation, world)
+            _converted(each, classic.protocol_name, generation, services)
             for _, each in sorted(classic.members.items())
         ]
     except MalformedMessage as malformed:
         raise _refused(group, "a member's bytes are malformed") from malformed
     except _HasUserData:
         raise _refused(group, "its assignor keeps data of its own with the members") from None
-    scratch = ConsumerGroupState(group_id, world)
+    scratch = ConsumerGroupState(group_id, services)
     names = {name for member, _ in members for name in member.profile.topic_names}
-    metadata_hash = scratch.volatile.hashes.of(names, world.cluster)
+    metadata_hash = scratch.volatile.hashes.of(names, services.cluster)
     return (
         tombstone(group_id),
         *(member_profile(group_id, each.member_id, each.profile) for each, _ in members),
@@ -135,10 +135,10 @@ class _HasUserData(Exception):
 
 
 def _converted(
-    member: _Member, protocol: str | None, generation: int, world: World
+    member: _Member, protocol: str | None, generation: int, services: GroupServices
 ) -> tuple[Member, Partitions]:
     subscription = subscription_of(_metadata(member.protocols, protocol))
-    target, has_user_data = assignment_of(member.assignment, world.cluster)
+    target, has_user_data = assignment_of(member.assignment, services.cluster)
     if has_user_data:
         raise _HasUserData
     offers = [ClassicProtocol(name=each.name, metadata=each.metadata) for each in member.protocols]

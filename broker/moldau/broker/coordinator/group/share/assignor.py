@@ -16,7 +16,7 @@ from moldau.broker.coordinator.group.consumer.assignors.assignor import MemberSp
 from moldau.broker.coordinator.group.consumer.partitions import Partitions
 from moldau.ids import Uuid
 
-Place: TypeAlias = "tuple[Uuid, int]"
+TopicIdPartition: TypeAlias = "tuple[Uuid, int]"
 
 
 def assign(
@@ -26,7 +26,7 @@ def assign(
     members may read now."""
     if not members:
         return {}
-    given: dict[str, set[Place]] = {member_id: set() for member_id in members}
+    given: dict[str, set[TopicIdPartition]] = {member_id: set() for member_id in members}
     if want_the_same(members):
         topics: Iterable[Uuid] = next(iter(members.values())).topics
         _spread(members, list(members), _places(topics, assignable), given)
@@ -37,7 +37,9 @@ def assign(
     return {member_id: _by_topic(places) for member_id, places in given.items()}
 
 
-def _places(topics: Iterable[Uuid], assignable: Mapping[Uuid, frozenset[int]]) -> list[Place]:
+def _places(
+    topics: Iterable[Uuid], assignable: Mapping[Uuid, frozenset[int]]
+) -> list[TopicIdPartition]:
     return [
         (topic_id, partition)
         for topic_id in sorted(topics)
@@ -48,15 +50,15 @@ def _places(topics: Iterable[Uuid], assignable: Mapping[Uuid, frozenset[int]]) -
 def _spread(
     members: Mapping[str, MemberSpec],
     readers: Sequence[str],
-    places: Sequence[Place],
-    given: dict[str, set[Place]],
+    places: Sequence[TopicIdPartition],
+    given: dict[str, set[TopicIdPartition]],
 ) -> None:
     """Give these places to these readers."""
     if not places:
         return
     sharing = -(-len(readers) // len(places))
     wanted = _counts(len(readers), sharing * len(places))
-    holders: dict[Place, int] = dict.fromkeys(places, 0)
+    holders: dict[TopicIdPartition, int] = dict.fromkeys(places, 0)
     room = dict(zip(readers, wanted, strict=True))
     for reader in readers:
         had = members[reader].assigned
@@ -73,9 +75,9 @@ def _spread(
 def _fill(
     readers: Sequence[str],
     room: dict[str, int],
-    holders: dict[Place, int],
+    holders: dict[TopicIdPartition, int],
     sharing: int,
-    given: dict[str, set[Place]],
+    given: dict[str, set[TopicIdPartition]],
 ) -> None:
     """Give the places with the fewest readers to the readers with room."""
     for reader in readers:
@@ -101,7 +103,7 @@ def _counts(readers: int, total: int) -> list[int]:
     return [ceil(share * (number + 1)) - ceil(share * number) for number in range(readers)]
 
 
-def _by_topic(places: set[Place]) -> Partitions:
+def _by_topic(places: set[TopicIdPartition]) -> Partitions:
     found: dict[Uuid, set[int]] = {}
     for topic_id, partition in places:
         found.setdefault(topic_id, set()).add(partition)

@@ -16,11 +16,11 @@ from moldau.broker.coordinator.group.consumer.deadlines import Due
 from moldau.broker.coordinator.group.contract import (
     Downgrade,
     GroupKind,
+    GroupServices,
     PartitionCheck,
-    World,
 )
 from moldau.broker.coordinator.group.share import heartbeat, initialization, records
-from moldau.broker.coordinator.group.share.state import State
+from moldau.broker.coordinator.group.share.state import ShareGroupState
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket
 from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings.group import bounded, share_session_timeout_ms
@@ -43,10 +43,10 @@ class ShareGroup:
     expires: ClassVar[bool] = False
     """Its offsets are not here, and what it still has to do must wait for its next member."""
 
-    def __init__(self, group_id: str, world: World) -> None:
+    def __init__(self, group_id: str, services: GroupServices) -> None:
         """Create an empty group without records."""
         self.group_id = group_id
-        self.state = State(group_id, world)
+        self.state = ShareGroupState(group_id, services)
 
     @property
     def kind(self) -> GroupKind:
@@ -158,7 +158,7 @@ class ShareGroup:
                                 partitions=sorted(member.assigned[topic_id]),
                             )
                             for topic_id in sorted(member.assigned)
-                            if (topic := state.world.cluster.by_id(topic_id)) is not None
+                            if (topic := state.services.cluster.by_id(topic_id)) is not None
                         ]
                     ),
                 )
@@ -170,7 +170,7 @@ class ShareGroup:
 
     def on_loaded(self, now_ms: int) -> Outcome:
         session_ms = bounded(
-            self.state.world.group_settings(self.group_id), share_session_timeout_ms
+            self.state.services.group_settings(self.group_id), share_session_timeout_ms
         )
         for member_id in self.state.members:
             self.state.volatile.deadlines.set(Due.SESSION, member_id, now_ms + session_ms)

@@ -16,7 +16,7 @@ from moldau.broker.coordinator.group.consumer.partitions import NO_PARTITIONS, P
 from moldau.broker.coordinator.group.share import initialization, records
 from moldau.broker.coordinator.group.share.assignor import assign
 from moldau.broker.coordinator.group.share.member import Member, Profile
-from moldau.broker.coordinator.group.share.state import State
+from moldau.broker.coordinator.group.share.state import ShareGroupState
 from moldau.broker.coordinator.outcome import NOTHING, LogRecord, Outcome, Ticket
 from moldau.broker.decision.context import RequestContext
 from moldau.broker.settings.group import (
@@ -62,7 +62,7 @@ def _invalid(reason: str, **context: object) -> KafkaError:
 
 
 def on_heartbeat(
-    state: State,
+    state: ShareGroupState,
     message: ShareGroupHeartbeatRequest,
     context: RequestContext,
     ticket: Ticket,
@@ -84,7 +84,7 @@ def on_heartbeat(
     moved = _reconciled(state, member, target_epoch, target, changed=changed)
     if moved is not member:
         found.append(records.member_assignment(state.group_id, moved))
-    settings = state.world.group_settings(state.group_id)
+    settings = state.services.group_settings(state.group_id)
     session_ms = bounded(settings, share_session_timeout_ms)
     state.volatile.deadlines.set(Due.SESSION, member.member_id, now_ms + session_ms)
     is_full = message.member_epoch == JOINING_EPOCH or message.subscribed_topic_names is not None
@@ -105,13 +105,13 @@ def on_heartbeat(
     return outcome._replace(records=(*outcome.records, record), effects=(effect,))
 
 
-def _check_room(state: State, member_id: str) -> None:
-    limit = state.world.settings[group_share_max_size]
+def _check_room(state: ShareGroupState, member_id: str) -> None:
+    limit = state.services.settings[group_share_max_size]
     if member_id not in state.members and len(state.members) >= limit:
         raise KafkaError(ErrorCode.GROUP_MAX_SIZE_REACHED, "the share group is full", members=limit)
 
 
-def _member(state: State, message: ShareGroupHeartbeatRequest) -> Member:
+def _member(state: ShareGroupState, message: ShareGroupHeartbeatRequest) -> Member:
     """Return the member that sent the heartbeat. Its epoch must be the known one or, because the
     answer may have been lost, the one before."""
     if message.member_epoch == JOINING_EPOCH:
@@ -141,14 +141,16 @@ def _renewed(
     )
 
 
-def _next_epoch(state: State, member: Member, found: list[LogRecord], *, changed: bool) -> int:
+def _next_epoch(
+    state: ShareGroupState, member: Member, found: list[LogRecord], *, changed: bool
+) -> int:
     """Return the group epoch, and add its record if it grows: the subscriptions changed, the topics
     did, or no member reads states that were set up."""
     bumps = changed or (state.target_epoch >= state.epoch and _is_unread(state))
     volatile = state.volatile
     if not bumps and volatile.is_checked:
         return state.epoch
-    metadata_hash = volatile.hashes.of(state.subscribed(come=member), state.world.cluster)
+    metadata_hash = volatile.hashes.of(state.subscribed(come=member), state.services.cluster)
     volatile.is_checked = True
     if not bumps and metadata_hash == state.metadata_hash:
         return state.epoch
@@ -157,7 +159,7 @@ def _next_epoch(state: State, member: Member, found: list[LogRecord], *, changed
     return epoch
 
 
-def _is_unread(state: State) -> bool:
+def _is_unread(state: ShareGroupState) -> bool:
     """Whether a subscribed topic has initialized partitions that differ from the assigned ones."""
     if not state.members or not state.initialized:
         return False
@@ -173,13 +175,13 @@ def _is_unread(state: State) -> bool:
 
 
 def _target(
-    state: State, member: Member, epoch: int, now_ms: int, found: list[LogRecord]
+    state: ShareGroupState, member: Member, epoch: int, now_ms: int, found: list[LogRecord]
 ) -> tuple[int, Partitions]:
     """Return the epoch of the target and the member's part. A target behind the group epoch is
     computed anew, if the last one is old enough."""
     target = state.target.get(member.member_id, NO_PARTITIONS)
-    settings = state.world.group_settings(state.group_id)
-    wall_ms = state.world.wall_ms(now_ms)
+    settings = state.services.group_settings(state.group_id)
+    wall_ms = state.services.wall_ms(now_ms)
     due_ms = state.target_timestamp_ms + bounded(settings, share_assignment_interval_ms)
     if state.target_epoch >= epoch or (state.target_timestamp_ms and wall_ms < due_ms):
         return state.target_epoch, target
@@ -201,17 +203,17 @@ def _target(
 
 
 def _ids_of(
-    state: State, names: frozenset[str], known: dict[frozenset[str], frozenset[Uuid]]
+    state: ShareGroupState, names: frozenset[str], known: dict[frozenset[str], frozenset[Uuid]]
 ) -> frozenset[Uuid]:
     ids = known.get(names)
     if ids is None:
-        topics = (state.world.cluster.by_name(name) for name in names)
+        topics = (state.services.cluster.by_name(name) for name in names)
         ids = known[names] = frozenset(each.topic_id for each in topics if each is not None)
     return ids
 
 
 def _reconciled(
-    state: State, member: Member, epoch: int, target: Partitions, *, changed: bool
+    state: ShareGroupState, member: Member, epoch: int, target: Partitions, *, changed: bool
 ) -> Member:
     """Return the member with the target, as far as it subscribes to it."""
     if epoch == member.epoch and not changed:
@@ -236,7 +238,7 @@ def _assignment(assigned: Partitions) -> Assignment:
 # Members that leave.
 
 
-def _leave(state: State, message: ShareGroupHeartbeatRequest, ticket: Ticket) -> Outcome:
+def _leave(state: ShareGroupState, message: ShareGroupHeartbeatRequest, ticket: Ticket) -> Outcome:
     member = state.member(message.member_id)
     response = ShareGroupHeartbeatResponse(
         error_code=ErrorCode.NONE,
@@ -247,14 +249,14 @@ def _leave(state: State, message: ShareGroupHeartbeatRequest, ticket: Ticket) ->
     return Outcome(_records_without(state, (member,)), ((ticket, response),))
 
 
-def on_overdue(state: State, now_ms: int) -> Outcome:
+def on_overdue(state: ShareGroupState, now_ms: int) -> Outcome:
     """Remove all members that were silent for too long, together."""
     due = [member_id for _, member_id in state.volatile.deadlines.take_due(now_ms)]
     gone = [state.members[each] for each in due if each in state.members]
     if not gone:
         return NOTHING
     for member in gone:
-        state.world.log.info("member removed", group=state.group_id, member=member.member_id)
+        state.services.log.info("member removed", group=state.group_id, member=member.member_id)
 
     def again(_: KafkaError, failed_ms: int) -> Outcome:
         for member in gone:
@@ -264,10 +266,10 @@ def on_overdue(state: State, now_ms: int) -> Outcome:
     return Outcome(_records_without(state, gone), on_failure=again)
 
 
-def _records_without(state: State, gone: Collection[Member]) -> tuple[LogRecord, ...]:
+def _records_without(state: ShareGroupState, gone: Collection[Member]) -> tuple[LogRecord, ...]:
     found: list[LogRecord] = []
     for member in gone:
         found += records.member_deleted(state.group_id, member.member_id)
-    metadata_hash = state.volatile.hashes.of(state.subscribed(gone), state.world.cluster)
+    metadata_hash = state.volatile.hashes.of(state.subscribed(gone), state.services.cluster)
     found.append(records.group_epoch(state.group_id, state.epoch + 1, metadata_hash))
     return tuple(found)

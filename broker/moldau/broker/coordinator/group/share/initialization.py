@@ -22,7 +22,7 @@ from moldau.broker.settings.share import group_share_initialize_retry_interval_m
 
 if TYPE_CHECKING:
     from moldau.broker.coordinator.group.groups import Groups
-    from moldau.broker.coordinator.group.share.state import State
+    from moldau.broker.coordinator.group.share.state import ShareGroupState
     from moldau.ids import Uuid
 
 LEADER_CHOOSES = -1
@@ -40,12 +40,12 @@ class InitializeStates(Effect):
     """Where to begin, by topic id and partition. None: the leader of each partition chooses."""
 
 
-def missing(state: State, names: Iterable[str], now_ms: int) -> Partitions:
+def missing(state: ShareGroupState, names: Iterable[str], now_ms: int) -> Partitions:
     """Return the partitions of these topics that have no state, and none that is asked for."""
     found: dict[Uuid, frozenset[int]] = {}
-    patience_ms = state.world.settings[group_share_initialize_retry_interval_ms]
+    patience_ms = state.services.settings[group_share_initialize_retry_interval_ms]
     for name in sorted(names):
-        topic = state.world.cluster.by_name(name)
+        topic = state.services.cluster.by_name(name)
         if topic is None:
             continue
         known = state.initialized.get(topic.topic_id, frozenset())
@@ -59,7 +59,7 @@ def missing(state: State, names: Iterable[str], now_ms: int) -> Partitions:
 
 
 def begin(
-    state: State, names: Iterable[str], epoch: int, now_ms: int
+    state: ShareGroupState, names: Iterable[str], epoch: int, now_ms: int
 ) -> tuple[LogRecord, InitializeStates] | None:
     """Return the record and the effect that set up missing states; None if none is missing."""
     wanted = missing(state, names, now_ms)
@@ -72,14 +72,14 @@ def begin(
     return record, InitializeStates(state.group_id, epoch, wanted)
 
 
-def initializing(state: State, wanted: Partitions) -> LogRecord:
+def initializing(state: ShareGroupState, wanted: Partitions) -> LogRecord:
     """Return the record that states are about to begin anew."""
     return _record(
         state, union(state.initializing, wanted), state.initialized, state.deleting - set(wanted)
     )
 
 
-def forgetting(state: State, topic_ids: frozenset[Uuid]) -> LogRecord:
+def forgetting(state: ShareGroupState, topic_ids: frozenset[Uuid]) -> LogRecord:
     """Return the record that topics have no states any more."""
 
     def left(partitions: Partitions) -> Partitions:
@@ -115,12 +115,12 @@ def on_refused(groups: Groups, group_id: str, refused: Partitions) -> Outcome:
     return Outcome((_record(state, left, state.initialized, state.deleting),))
 
 
-def on_topics_changed(state: State) -> Outcome:
+def on_topics_changed(state: ShareGroupState) -> Outcome:
     """Forget topics that do not exist any more."""
     gone = {
         topic_id
         for topic_id in (*state.initializing, *state.initialized, *state.deleting)
-        if state.world.cluster.by_id(topic_id) is None
+        if state.services.cluster.by_id(topic_id) is None
     }
     if not gone:
         return NOTHING
@@ -133,12 +133,12 @@ def on_topics_changed(state: State) -> Outcome:
     return Outcome((record,))
 
 
-def _forget_asking(state: State, partitions: Partitions) -> None:
+def _forget_asking(state: ShareGroupState, partitions: Partitions) -> None:
     for topic_id in partitions:
         state.volatile.asked_ms.pop(topic_id, None)
 
 
-def _state_of(groups: Groups, group_id: str) -> State | None:
+def _state_of(groups: Groups, group_id: str) -> ShareGroupState | None:
     from moldau.broker.coordinator.group.share.group import ShareGroup
 
     group = groups.get(group_id)
@@ -146,11 +146,14 @@ def _state_of(groups: Groups, group_id: str) -> State | None:
 
 
 def _record(
-    state: State, initializing: Partitions, initialized: Partitions, deleting: frozenset[Uuid]
+    state: ShareGroupState,
+    initializing: Partitions,
+    initialized: Partitions,
+    deleting: frozenset[Uuid],
 ) -> LogRecord:
     names = dict(state.topic_names)
     for topic_id in (*initializing, *initialized, *deleting):
-        topic = state.world.cluster.by_id(topic_id)
+        topic = state.services.cluster.by_id(topic_id)
         if topic is not None:
             names[topic_id] = topic.name
     return records.state_partitions(state.group_id, initializing, initialized, deleting, names)

@@ -48,7 +48,7 @@ def check_empty(groups: Groups, group_id: str) -> ShareGroup:
 def empty_or_new(groups: Groups, group_id: str) -> ShareGroup:
     """Return a share group without members. One that does not exist is made by its records."""
     if groups.get(group_id) is None:
-        return ShareGroup(group_id, groups.world)
+        return ShareGroup(group_id, groups.services)
     return check_empty(groups, group_id)
 
 

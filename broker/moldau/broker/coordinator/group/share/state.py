@@ -17,7 +17,7 @@ from moldau.broker.coordinator.group.consumer.partitions import (
     Partitions,
     partitions_of,
 )
-from moldau.broker.coordinator.group.contract import World
+from moldau.broker.coordinator.group.contract import GroupServices
 from moldau.broker.coordinator.group.share.member import Member, Profile
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.ids import Uuid
@@ -42,11 +42,11 @@ class Volatile:
 
 
 @dataclass(slots=True)
-class State:
+class ShareGroupState:
     """The durable and volatile state of one group."""
 
     group_id: str
-    world: World
+    services: GroupServices
     volatile: Volatile = field(default_factory=Volatile)
     epoch: int = FIRST_EPOCH
     metadata_hash: int = 0

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from moldau.ids import Uuid
 
 
-class World(Protocol):
+class ShareStateServices(Protocol):
     """The node as a shard sees it."""
 
     @property

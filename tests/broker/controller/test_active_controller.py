@@ -9,10 +9,10 @@ from unittest.mock import patch
 
 import pytest
 
+from moldau.broker.controller.active_controller import ActiveController, Observer
 from moldau.broker.controller.image import Image
 from moldau.broker.controller.metadata_batches import replay_batches
 from moldau.broker.controller.rules import Rules
-from moldau.broker.controller.shell import ActiveController, Observer
 from moldau.broker.decision.context import RequestContext, of_node
 from moldau.broker.raft.flushing import Flusher
 from moldau.broker.raft.quorum import Membership, Quorum

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, cast
 
-from moldau.broker.log.shell import Rounds, Turns, rest
+from moldau.broker.log.rounds import Rounds, Turns, rest
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Clock
 
 
-class Home(Protocol):
+class NodeServices(Protocol):
     """The node with its current state."""
 
     @property
@@ -48,44 +48,44 @@ class Home(Protocol):
     def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]: ...
 
 
-class ShardWorld:
-    """The `World` of the groups of one shard."""
+class ShardGroupServices:
+    """The `GroupServices` of the groups of one shard."""
 
-    def __init__(self, home: Home, offsets: Offsets) -> None:
-        self._home = home
+    def __init__(self, node: NodeServices, offsets: Offsets) -> None:
+        self._node = node
         self._offsets = offsets
 
     @property
     def settings(self) -> Settings:
-        return self._home.settings
+        return self._node.settings
 
     @property
     def cluster(self) -> Cluster:
-        return self._home.cluster
+        return self._node.cluster
 
     @property
     def random(self) -> Random:
-        return self._home.random
+        return self._node.random
 
     @property
     def log(self) -> Logger:
-        return self._home.log
+        return self._node.log
 
     @property
     def counts(self) -> GroupCounts:
-        return self._home.counts
+        return self._node.counts
 
     def group_settings(self, group_id: str) -> ResourceSettings:
-        return self._home.group_settings(group_id)
+        return self._node.group_settings(group_id)
 
     def wall_ms(self, now_ms: int) -> int:
         """Convert `now_ms` to wall time. Both clocks are read now, so a changed wall clock takes
         effect from the next record on."""
-        clock = self._home.clock
+        clock = self._node.clock
         return clock.wall_ms() - clock.monotonic_ns() // 1_000_000 + now_ms
 
     def has_offsets(self, group_id: str) -> bool:
         return self._offsets.has_any(group_id)
 
     def describable(self, context: RequestContext, topics: Collection[str]) -> Collection[str]:
-        return self._home.describable(context, topics)
+        return self._node.describable(context, topics)

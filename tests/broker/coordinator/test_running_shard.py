@@ -12,7 +12,12 @@ import pytest
 from moldau.broker.coordinator.group.offsets import tombstone
 from moldau.broker.coordinator.metrics import CoordinatorMetrics
 from moldau.broker.coordinator.outcome import LogRecord, Outcome, Ticket, answered
-from moldau.broker.coordinator.shell import ShardServices, ShardSettings, ShardShell, ShardState
+from moldau.broker.coordinator.running_shard import (
+    RunningShard,
+    ShardServices,
+    ShardSettings,
+    ShardState,
+)
 from moldau.broker.log.producer_state import Origin
 from moldau.broker.replication.partition import Leadership
 from moldau.broker.replication.topic_config import topic_config
@@ -101,7 +106,7 @@ class Shop:
         self.toy = Toy()
         self.shell = self._begin(self.toy)
 
-    def _begin(self, toy: Toy) -> ShardShell[Toy]:
+    def _begin(self, toy: Toy) -> RunningShard[Toy]:
         at = self.at
         ground = ShardServices(
             runtime=at.runtime,
@@ -111,7 +116,7 @@ class Shop:
             terms=lambda: ShardSettings(Codec.NONE, 200, 5_000, self.linger_ms),
             metrics=self.metrics,
         )
-        return ShardShell(ground, at.partition(TOPIC), toy)
+        return RunningShard(ground, at.partition(TOPIC), toy)
 
     async def loaded(self) -> None:
         while self.shell.state is ShardState.LOADING:

@@ -71,12 +71,12 @@ class ShardSettings(NamedTuple):
     event loop's turn. That adapts to the load: the more there is to do, the longer a turn takes."""
 
 
-CarryOut: TypeAlias = "Callable[[tuple[Effect, ...], ShardShell[Any]], None]"
+CarryOut: TypeAlias = "Callable[[tuple[Effect, ...], RunningShard[Any]], None]"
 """Carries out the effects of a shard's decisions. What comes of them are decisions of that shell
-again (`ShardShell.run`), which refuses them if it is closed by then."""
+again (`RunningShard.run`), which refuses them if it is closed by then."""
 
 
-def no_effects(effects: tuple[Effect, ...], shell: ShardShell[Any]) -> None:
+def no_effects(effects: tuple[Effect, ...], shell: RunningShard[Any]) -> None:
     """Carry out the effects of a coordinator that has none."""
     raise AssertionError(f"nothing carries out {effects}")
 
@@ -96,23 +96,23 @@ class ShardServices:
     """Carries out the effects of committed decisions."""
 
 
-class ShardShell(Generic[S]):
+class RunningShard(Generic[S]):
     """One shard while this node leads its partition."""
 
-    def __init__(self, ground: ShardServices, partition: Partition, shard: S) -> None:
+    def __init__(self, services: ShardServices, partition: Partition, shard: S) -> None:
         """Create the shell and begin to load the shard."""
         self.state = ShardState.LOADING
         self.shard = shard
         self.partition = partition
-        self._ground = ground
+        self._services = services
         self._timer: Handle | None = None
         self._timer_ms = 0
         self._loop = asyncio.get_running_loop()
-        self._monotonic_ns = ground.runtime.clock.monotonic_ns
+        self._monotonic_ns = services.runtime.clock.monotonic_ns
         self._watch = CommitWatch(
-            ground.purgatory,
+            services.purgatory,
             partition,
-            lambda: ground.terms().commit_timeout_ms,
+            lambda: services.terms().commit_timeout_ms,
             self._monotonic_ns,
         )
         decisions = self._make_decisions()
@@ -121,13 +121,15 @@ class ShardShell(Generic[S]):
         self.run = decisions.run
         self.gather = decisions.gather
         self.each = decisions.each
-        self._loading = ground.runtime.spawn(
+        self._loading = services.runtime.spawn(
             self._load(), name=f"load {partition.topic}-{partition.index}"
         )
 
     def _make_decisions(self) -> DecisionRuntime[S, LogRecord]:
-        ground, partition = self._ground, self.partition
-        encoding = Encoding(ground.schema, ground.terms, ground.runtime.clock.wall_ms, ground.log)
+        services, partition = self._services, self.partition
+        encoding = Encoding(
+            services.schema, services.terms, services.runtime.clock.wall_ms, services.log
+        )
         hooks: Hooks[LogRecord] = Hooks(
             replay=self._replay_appended,
             as_answer=as_answer,
@@ -136,8 +138,8 @@ class ShardShell(Generic[S]):
             on_gathered=self._on_gathered,
             on_settled=self._set_timer,
             on_effects=self._on_effects,
-            processed=ground.metrics.processed,
-            waited=ground.metrics.parked.observe,
+            processed=services.metrics.processed,
+            waited=services.metrics.parked.observe,
         )
         return DecisionRuntime(
             self.shard,
@@ -169,9 +171,9 @@ class ShardShell(Generic[S]):
         an empty response when it is committed. Raise KafkaError if it was not written."""
         self._decisions.write_gathered()
         self.check()
-        batch = marker.batch(self._ground.runtime.clock.wall_ms())
+        batch = marker.batch(self._services.runtime.clock.wall_ms())
         self.partition.append_own(
-            batch, self._ground.runtime.clock.wall_ms(), marker.transaction_version
+            batch, self._services.runtime.clock.wall_ms(), marker.transaction_version
         )
         self.shard.replay_end(marker.producer_id, is_commit=marker.is_commit)
         written = WriteTxnMarkersResponse(markers=[])
@@ -195,14 +197,14 @@ class ShardShell(Generic[S]):
     # Hooks of the decision runtime.
 
     def _on_gathered(self) -> None:
-        linger_ms = self._ground.terms().linger_ms
+        linger_ms = self._services.terms().linger_ms
         if linger_ms > 0:
             self._loop.call_later(linger_ms / 1000, self._decisions.write_gathered)
         else:
             self._loop.call_soon(self._decisions.write_gathered)
 
     def _on_effects(self, effects: tuple[Effect, ...]) -> None:
-        self._ground.carry_out(effects, self)
+        self._services.carry_out(effects, self)
 
     def _replay_appended(self, offset: int, append: Append[LogRecord], now_ms: int) -> None:
         records, _, producer, _ = append
@@ -213,7 +215,7 @@ class ShardShell(Generic[S]):
 
     def _on_broken(self, name: str) -> None:
         what = "replaying what was appended failed"
-        self._ground.log.error(what, **self._facts(), decision=name)
+        self._services.log.error(what, **self._facts(), decision=name)
         self.close()
 
     # Time.
@@ -228,7 +230,7 @@ class ShardShell(Generic[S]):
         if self._timer is not None:
             self._timer.cancel()
         self._timer_ms = due_ms
-        ahead = due_ms / 1000 - self._ground.runtime.clock.monotonic()
+        ahead = due_ms / 1000 - self._services.runtime.clock.monotonic()
         self._timer = self._loop.call_later(max(ahead, least_seconds), self._on_timer)
 
     def _on_timer(self) -> None:
@@ -256,35 +258,35 @@ class ShardShell(Generic[S]):
     # Loading.
 
     async def _load(self) -> None:
-        ground = self._ground
-        began = ground.runtime.clock.monotonic()
+        services = self._services
+        began = services.runtime.clock.monotonic()
         count = None
         try:
             count = await self._replay_log()
         except (MoldauError, OSError) as error:
             what = "a shard of a coordinator cannot be loaded"
-            ground.log.failure(what, error, **self._facts())
+            services.log.failure(what, error, **self._facts())
         finally:
             if count is None:
                 self.close()
         if count is None or self.state is not ShardState.LOADING:
             return
         self.state = ShardState.ACTIVE
-        took = ground.runtime.clock.monotonic() - began
-        ground.metrics.loading.observe(took)
+        took = services.runtime.clock.monotonic() - began
+        services.metrics.loading.observe(took)
         if count:
             seconds = round(took, 3)
             what = "loaded a coordinator's shard"
-            ground.log.info(what, **self._facts(), records=count, seconds=seconds)
+            services.log.info(what, **self._facts(), records=count, seconds=seconds)
         self._decisions.open(self._now_ms())
 
     async def _replay_log(self) -> int:
         """Replay the whole log. Return the number of its records and transaction markers."""
-        partition, ground = self.partition, self._ground
+        partition, services = self.partition, self._services
         offset, count, unknown = partition.log_start_offset, 0, 0
         while offset < partition.log_end_offset:
-            piece = partition.read_own(offset, ground.terms().load_bytes)
-            found = await ground.runtime.run_blocking(self._decode, piece, offset)
+            piece = partition.read_own(offset, services.terms().load_bytes)
+            found = await services.runtime.run_blocking(self._decode, piece, offset)
             if self.state is not ShardState.LOADING:
                 return count
             for chunk in chunks(found.entries, REPLAYED_AT_ONCE):
@@ -296,7 +298,7 @@ class ShardShell(Generic[S]):
             unknown += found.unknown
             offset = found.next_offset
         if unknown:
-            ground.log.warn(
+            services.log.warn(
                 "left out records of kinds that are not known here",
                 **self._facts(),
                 count=unknown,
@@ -304,7 +306,7 @@ class ShardShell(Generic[S]):
         return count
 
     def _decode(self, piece: LogSlice, offset: int) -> Piece:
-        return decode_piece(self._ground.schema, piece.read(), offset)
+        return decode_piece(self._services.schema, piece.read(), offset)
 
     def _replay(self, entries: Sequence[Stored | Ended]) -> None:
         now_ms = self._now_ms()
