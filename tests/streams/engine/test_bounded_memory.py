@@ -13,7 +13,7 @@ import pytest
 from moldau.runtime.real_files import RealFiles
 from moldau.streams import Streams, session, tumbling, until_close, within
 from moldau.streams.engine.batches import Chunk
-from moldau.streams.engine.parts import Store
+from moldau.streams.engine.construction import Store
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.plan import Plan
 from moldau.streams.rocks import RocksMemory, TaskDatabase

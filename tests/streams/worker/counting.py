@@ -10,9 +10,9 @@ from collections import deque
 from collections.abc import Mapping, Sequence
 
 from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.engine.construction import Store
 from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.engine.operators.deferred import AsyncCall
-from moldau.streams.engine.parts import Store
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.plan.topics import RepartitionTopic
 from moldau.streams.serdes.codec import Codec

@@ -9,7 +9,7 @@ from typing import Any, Final
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import NEVER, Clock
-from moldau.streams.engine.part import Part, Row
+from moldau.streams.engine.operator import Operator, Row
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.windows import OpenWindow, WindowStore
@@ -21,7 +21,7 @@ Result = Callable[[Any], Any]
 _start = attrgetter("start")
 
 
-class KeyedTable(Part):
+class KeyedTable(Operator):
     """A table in a key-value store."""
 
     # Whether the updates since the last flush are emitted.
@@ -88,7 +88,7 @@ class KeyedTable(Part):
         return found
 
 
-class WindowedTable(Part):
+class WindowedTable(Operator):
     """A table in a window store."""
 
     is_announced = False

@@ -14,8 +14,8 @@ from collections.abc import Mapping, Sequence
 from typing import Protocol
 
 from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.engine.construction import Store
 from moldau.streams.engine.operators.deferred import AsyncCall
-from moldau.streams.engine.parts import Store
 from moldau.streams.state.changes import ChangelogRecords
 
 

@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any
 
-from moldau.streams.engine.part import Getter, Part, Row
+from moldau.streams.engine.operator import Getter, Operator, Row
 from moldau.streams.plan.joins import TableJoin
 from moldau.streams.plan.steps import Step
 
@@ -28,17 +28,17 @@ class Flight:
         self.number = 0
         self.depth = 0
 
-    def begin(self, part: Part, key: Any, old: Any) -> None:
+    def begin(self, operator: Operator, key: Any, old: Any) -> None:
         """A table sends an update: the row of `key` was `old` before."""
         if not self.depth:
             self.number += 1
         self.depth += 1
-        part.in_flight = (key, old)
+        operator.in_flight = (key, old)
 
-    def end(self, part: Part) -> None:
+    def end(self, operator: Operator) -> None:
         """The update has gone all its ways."""
         self.depth -= 1
-        part.in_flight = None
+        operator.in_flight = None
 
 
 class Arrivals:
@@ -64,13 +64,13 @@ class Arrivals:
         return get(key)
 
 
-def before_flight(part: Part, get: Getter) -> Getter:
-    """Return `get` with the row before the update for the key that `part` has under way."""
+def before_flight(operator: Operator, get: Getter) -> Getter:
+    """Return `get` with the row before the update for the key that `operator` has under way."""
 
     def found(key: Any) -> Row | None:
-        if part.in_flight is None or part.in_flight[0] != key:
+        if operator.in_flight is None or operator.in_flight[0] != key:
             return get(key)
-        old = part.in_flight[1]
+        old = operator.in_flight[1]
         return None if old is None else (old, _UNKNOWN_MS)
 
     return found

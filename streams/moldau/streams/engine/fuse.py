@@ -11,8 +11,8 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
+from moldau.streams.engine.operator import Getter, IsNewest
 from moldau.streams.engine.operators.versioned import AsOf
-from moldau.streams.engine.part import Getter, IsNewest
 from moldau.streams.engine.scope import Fields, Scope
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import Writer
@@ -57,7 +57,7 @@ class Weaver(Protocol):
 
     def global_getter(self, store: str) -> Getter: ...
 
-    def part(self, step: Step) -> Any:
+    def operator(self, step: Step) -> Any:
         """Return the object that belongs to a step: its store, clock and methods."""
         ...
 
@@ -368,10 +368,10 @@ def expression(writer: Writer, folding: Folding, text: str, names: dict[str, str
 def aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
     operation = step.operation
     assert isinstance(operation, op.Aggregate)
-    part = weave.part(step)
-    assert isinstance(part, KeyedTable)
+    operator = weave.operator(step)
+    assert isinstance(operator, KeyedTable)
     with writer.block(f"if {scope.key} is not None and {scope.value} is not None"):
-        store = part.store
+        store = operator.store
         name = cache_name(writer, store.keys, scope.key)
         cache = writer.bind(store.cache, "cache")
         entry = writer.variable("entry")
@@ -383,15 +383,15 @@ def aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
         now = fold.write(writer, entry, scope)
         where = (cache, name, writer.bind(store.dirty, "dirty"), entry)
         _store(writer, where, now, writer.bind(store.deleted, "deleted"))
-        _announce(weave, writer, (step, part), fold.seen(writer, now, scope), name)
+        _announce(weave, writer, (step, operator), fold.seen(writer, now, scope), name)
     count_keyless(weave, writer, step, scope)
 
 
 def to_table(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
-    part = weave.part(step)
-    assert isinstance(part, KeyedTable)
+    operator = weave.operator(step)
+    assert isinstance(operator, KeyedTable)
     with writer.block(f"if {scope.key} is not None"):
-        store = part.store
+        store = operator.store
         name = cache_name(writer, store.keys, scope.key)
         cache = writer.bind(store.cache, "cache")
         entry, old = writer.variable("entry"), writer.variable("old")
@@ -403,20 +403,20 @@ def to_table(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
         where = (cache, name, writer.bind(store.dirty, "dirty"), entry)
         now = (old, scope.value, scope.time)
         _store(writer, where, now, writer.bind(store.deleted, "deleted"))
-        _announce(weave, writer, (step, part), scope.changed(old=old), name)
+        _announce(weave, writer, (step, operator), scope.changed(old=old), name)
     count_keyless(weave, writer, step)
 
 
 def window_aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
     operation = step.operation
     assert isinstance(operation, op.WindowAggregate)
-    part = weave.part(step)
-    assert isinstance(part, WindowedTable)
+    operator = weave.operator(step)
+    assert isinstance(operator, WindowedTable)
     condition = f"{scope.key} is not None"
     if operation.folding.skips_null:
         condition += f" and {scope.value} is not None"
     with writer.block(f"if {condition}"):
-        clock = writer.bind(part.clock, "clock")
+        clock = writer.bind(operator.clock, "clock")
         with writer.block(f"if {scope.time} > {clock}.time"):
             writer.line(f"{clock}.time = {scope.time}")
         start = writer.variable("start")
@@ -424,31 +424,31 @@ def window_aggregate(weave: Weaver, writer: Writer, step: Step, scope: Scope) ->
         if not isinstance(windows, TimeWindows):
             with writer.block(f"if {scope.time} >= {windows.start_ms}"):
                 writer.line(f"{start} = {windows.start_ms}")
-                _in_window(weave, writer, (step, part), scope, start)
+                _in_window(weave, writer, (step, operator), scope, start)
         elif windows.size_ms == windows.advance_ms:
             writer.line(f"{start} = {scope.time} - {scope.time} % {windows.size_ms}")
             kept = f"if {start} + {windows.size_ms + windows.grace_ms} > {clock}.time"
             with writer.block(kept):
-                _in_window(weave, writer, (step, part), scope, start)
+                _in_window(weave, writer, (step, operator), scope, start)
             with writer.block("else"):
-                writer.line(f"{writer.bind(part, 'table')}.late += 1")
+                writer.line(f"{writer.bind(operator, 'table')}.late += 1")
                 weave.emit_late(writer, step, scope)
         else:
-            _hopping(weave, writer, (step, part), scope, start)
+            _hopping(weave, writer, (step, operator), scope, start)
         if operation.emit is op.Emit.CLOSE:
             with writer.block(f"if {clock}.time >= {clock}.next_close"):
-                writer.line(f"{writer.bind(part.close, 'close')}({scope.headers})")
+                writer.line(f"{writer.bind(operator.close, 'close')}({scope.headers})")
     count_keyless(weave, writer, step, scope)
 
 
 def _hopping(
     weave: Weaver, writer: Writer, where: tuple[Step, WindowedTable], scope: Scope, start: str
 ) -> None:
-    step, part = where
+    step, operator = where
     assert isinstance(step.operation, op.WindowAggregate)
     windows = step.operation.windows
     assert isinstance(windows, TimeWindows)
-    clock = writer.bind(part.clock, "clock")
+    clock = writer.bind(operator.clock, "clock")
     missed = writer.variable("missed")
     advance = windows.advance_ms
     writer.line(f"{start} = {scope.time} - {windows.size_ms - advance}")
@@ -460,22 +460,22 @@ def _hopping(
         with writer.block("else"):
             writer.line(f"{missed} = True")
     with writer.block(f"if {missed}"):
-        writer.line(f"{writer.bind(part, 'table')}.late += 1")
+        writer.line(f"{writer.bind(operator, 'table')}.late += 1")
         weave.emit_late(writer, step, scope)
 
 
 def _in_window(
     weave: Weaver, writer: Writer, where: tuple[Step, WindowedTable], scope: Scope, start: str
 ) -> None:
-    step, part = where
+    step, operator = where
     operation = step.operation
     assert isinstance(operation, op.WindowAggregate)
-    store = part.store
+    store = operator.store
     name = cache_name(writer, store.keys, scope.key)
     window, rows, entry = (writer.variable(each) for each in ("window", "rows", "entry"))
     writer.line(f"{window} = {writer.bind(store.open, 'windows')}.get({start})")
     with writer.block(f"if {window} is None"):
-        writer.line(f"{window} = {writer.bind(part.window, 'opened')}({start})")
+        writer.line(f"{window} = {writer.bind(operator.window, 'opened')}({start})")
     writer.line(f"{rows} = {window}.rows")
     writer.line(f"{entry} = {rows}.get({name})")
     with writer.block(f"if {entry} is None and not {window}.is_complete and {name} not in {rows}"):
@@ -493,7 +493,7 @@ def _in_window(
         writer.line(f"{key} = {windowed}({scope.key}, {start}, {window}.end)")
         weave.emit_children(writer, step, fold.seen(writer, now, scope).changed(key=key))
     else:
-        _remember_headers(writer, part, f"({start}, {name})", scope)
+        _remember_headers(writer, operator, f"({start}, {name})", scope)
 
 
 class Fold:
@@ -564,19 +564,19 @@ def _store(
 def _announce(
     weave: Weaver, writer: Writer, where: tuple[Step, KeyedTable], scope: Scope, name: str
 ) -> None:
-    step, part = where
+    step, operator = where
     assert isinstance(step.operation, op.Aggregate | op.ToTable | op.TableSource)
-    if part.emits_at_commit:
-        _remember_headers(writer, part, name, scope)
+    if operator.emits_at_commit:
+        _remember_headers(writer, operator, name, scope)
     else:
         weave.emit_children(writer, step, scope)
 
 
 def _remember_headers(
-    writer: Writer, part: KeyedTable | WindowedTable, name: str, scope: Scope
+    writer: Writer, operator: KeyedTable | WindowedTable, name: str, scope: Scope
 ) -> None:
     if scope.headers != "None":
-        kept = writer.bind(part.headers, "kept")
+        kept = writer.bind(operator.headers, "kept")
         with writer.block(f"if {scope.headers} or {kept}"):
             writer.line(f"{kept}[{name}] = {scope.headers}")
 

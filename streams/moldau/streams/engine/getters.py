@@ -7,26 +7,28 @@ from typing import Any
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
 from moldau.streams.engine.flight import before_flight
-from moldau.streams.engine.operators.foreign_key import ResolvePart
+from moldau.streams.engine.operator import Getter, IsNewest, Operator, Row
+from moldau.streams.engine.operators.foreign_key import ResolveOperator
 from moldau.streams.engine.operators.sessions import SessionTable
-from moldau.streams.engine.operators.suppress import SuppressPart
-from moldau.streams.engine.operators.table_join import TableJoinPart
+from moldau.streams.engine.operators.suppress import SuppressOperator
+from moldau.streams.engine.operators.table_join import TableJoinOperator
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable
-from moldau.streams.engine.part import Getter, IsNewest, Part, Row
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.steps import Step
 
 # Tables that may be ahead of what they have emitted.
-_EMITTING = KeyedTable | WindowedTable | SessionTable | TableJoinPart | SuppressPart
-_TABLES = _EMITTING | ResolvePart | VersionedTable
+_EMITTING = KeyedTable | WindowedTable | SessionTable | TableJoinOperator | SuppressOperator
+_TABLES = _EMITTING | ResolveOperator | VersionedTable
 
 
-def as_of_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], AsOf]) -> AsOf:
+def as_of_getter(
+    step: Step, operators: Mapping[str, Operator], before: Callable[[str], AsOf]
+) -> AsOf:
     """Return the function that finds the row of a versioned table that was valid at a time."""
-    part = parts.get(step.name)
-    if isinstance(part, VersionedTable):
-        return part.as_of
+    operator = operators.get(step.name)
+    if isinstance(operator, VersionedTable):
+        return operator.as_of
     operation = step.operation
     assert isinstance(operation, op.TableFilter | op.TableMapValues)
     get = before(step.parents[0])
@@ -39,27 +41,33 @@ def as_of_getter(step: Step, parts: Mapping[str, Part], before: Callable[[str], 
 
 
 def newest_check(
-    step: Step, parts: Mapping[str, Part], before: Callable[[str], IsNewest | None]
+    step: Step, operators: Mapping[str, Operator], before: Callable[[str], IsNewest | None]
 ) -> IsNewest | None:
     """Return the check that a versioned table's update came in order; None for any other table."""
-    part = parts.get(step.name)
-    if isinstance(part, VersionedTable):
-        return part.is_newest
+    operator = operators.get(step.name)
+    if isinstance(operator, VersionedTable):
+        return operator.is_newest
     if isinstance(step.operation, op.TableFilter | op.TableMapValues):
         return before(step.parents[0])
     return None
 
 
 def table_getter(
-    step: Step, parts: Mapping[str, Part], before: Callable[[str], Getter], *, is_emitted: bool
+    step: Step,
+    operators: Mapping[str, Operator],
+    before: Callable[[str], Getter],
+    *,
+    is_emitted: bool,
 ) -> Getter:
     """Return the function that finds a row of the table that `step` makes: the present one, or the
     one that was emitted last."""
-    part = parts.get(step.name)
-    if isinstance(part, _TABLES):
+    operator = operators.get(step.name)
+    if isinstance(operator, _TABLES):
         if not is_emitted:
-            return part.get
-        return before_flight(part, part.emitted if isinstance(part, _EMITTING) else part.get)
+            return operator.get
+        return before_flight(
+            operator, operator.emitted if isinstance(operator, _EMITTING) else operator.get
+        )
     operation = step.operation
     if isinstance(operation, op.TableFilter):
         return _filtered(before(step.parents[0]), operation)

@@ -1,7 +1,7 @@
 """Compile a program into functions: one for each source, one after each operator with own code.
 
-Parts are the objects behind steps (stores, clocks, operators). A step with several parents is one
-function that all of them call, so that its state is in one place.
+Operators are the objects behind steps (stores, clocks, code of users). A step with several parents
+is one function that all of them call, so that its state is in one place.
 """
 
 from __future__ import annotations
@@ -14,16 +14,16 @@ from typing import Any, TypeVar
 
 from moldau.streams.engine import fuse, lookups
 from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.construction import Store, make_operator, make_store
 from moldau.streams.engine.current import Current
 from moldau.streams.engine.extracted import require_time, whole
 from moldau.streams.engine.failures import Emission
 from moldau.streams.engine.flight import Arrivals, Flight, several_ways
 from moldau.streams.engine.getters import as_of_getter, newest_check, table_getter
 from moldau.streams.engine.global_table import LooksUp
-from moldau.streams.engine.operators.deferred import DeferredPart
+from moldau.streams.engine.operator import Getter, IsNewest, Operator
+from moldau.streams.engine.operators.deferred import DeferredOperator
 from moldau.streams.engine.operators.versioned import AsOf, VersionedTable, in_order
-from moldau.streams.engine.part import Getter, IsNewest, Part
-from moldau.streams.engine.parts import Store, make_part, make_store
 from moldau.streams.engine.scope import STREAM, TABLE, Fields, Scope
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import DEPTH_MAX, Writer, operator_of
@@ -73,7 +73,7 @@ class Network:
         self.clocks: dict[str, Clock] = {}
         self._flight = Flight()
         self._meeting, self._parting = several_ways(program.steps)
-        self.parts: dict[str, Part] = {}
+        self.operators: dict[str, Operator] = {}
         self._steps = {step.name: step for step in program.steps}
         self._children: dict[str, list[Step]] = {step.name: [] for step in program.steps}
         for step in program.steps:
@@ -81,9 +81,9 @@ class Network:
                 self._children[parent].append(step)
         self._entries: dict[str, Callable[..., None]] = {}
         for step in program.steps:
-            part = make_part(self, step)
-            if part is not None:
-                self.parts[step.name] = part
+            operator = make_operator(self, step)
+            if operator is not None:
+                self.operators[step.name] = operator
         self.runs: dict[str, Run] = {}
         # The same for one record, if records of several topics are taken in turn.
         self.single_runs: dict[str, Callable[..., None]] = {}
@@ -94,15 +94,19 @@ class Network:
                 if len(program.inputs) > 1:
                     one = self._source_run(step, is_single=True)
                     self.single_runs.update(dict.fromkeys(topics, one))
-        self.deferred = [part for part in self.parts.values() if isinstance(part, DeferredPart)]
-        for name, part in self.parts.items():
-            part.forward = self._record_run(self._steps[name])
-            part.emit = self.guarded(name, part.forward, self._steps[name])
-            part.emit_all = self._guarded_rows(self._steps[name], part.forward)
-            part.guard = partial(self._guarded_input, self._steps[name])
+        self.deferred = [
+            operator
+            for operator in self.operators.values()
+            if isinstance(operator, DeferredOperator)
+        ]
+        for name, operator in self.operators.items():
+            operator.forward = self._record_run(self._steps[name])
+            operator.emit = self.guarded(name, operator.forward, self._steps[name])
+            operator.emit_all = self._guarded_rows(self._steps[name], operator.forward)
+            operator.guard = partial(self._guarded_input, self._steps[name])
             for child in self._children[name]:
                 if isinstance(child.operation, op.Late):
-                    part.on_late = self._record_run(child)
+                    operator.on_late = self._record_run(child)
 
     def guarded(
         self, name: str, call: Callable[..., None], step: Step | None = None
@@ -153,7 +157,7 @@ class Network:
             emission.operator = operator_of(error.__traceback__) or emission.operator
             self.on_error(emission, error)
 
-    # For parts and templates
+    # For operators and templates
 
     def store(self, spec: StoreSpec, kind: type[S]) -> S:
         found = self.stores[spec.name]
@@ -164,26 +168,26 @@ class Network:
         return self.clocks.setdefault(step.name, Clock())
 
     def getter(self, step: str) -> Getter:
-        return table_getter(self._steps[step], self.parts, self.getter, is_emitted=False)
+        return table_getter(self._steps[step], self.operators, self.getter, is_emitted=False)
 
     def emitted_getter(self, step: str) -> Getter:
         before = self.emitted_getter
-        return table_getter(self._steps[step], self.parts, before, is_emitted=True)
+        return table_getter(self._steps[step], self.operators, before, is_emitted=True)
 
     def arrivals(self, step: Step) -> Arrivals | None:
         return Arrivals(self._flight) if step.name in self._meeting else None
 
     def as_of_getter(self, step: str) -> AsOf:
-        return as_of_getter(self._steps[step], self.parts, self.as_of_getter)
+        return as_of_getter(self._steps[step], self.operators, self.as_of_getter)
 
     def newest_check(self, step: str) -> IsNewest | None:
-        return newest_check(self._steps[step], self.parts, self.newest_check)
+        return newest_check(self._steps[step], self.operators, self.newest_check)
 
     def global_getter(self, store: str) -> Getter:
         return self._global_tables[store].get
 
-    def part(self, step: Step) -> Any:
-        return self.parts[step.name]
+    def operator(self, step: Step) -> Any:
+        return self.operators[step.name]
 
     def arm(self, step: Step, index: int) -> Step | None:
         for child in self._children[step.name]:
@@ -192,11 +196,11 @@ class Network:
         return None
 
     def emit_children(self, writer: Writer, step: Step, scope: Scope) -> None:
-        part = self.parts.get(step.name) if step.name in self._parting else None
-        if part is None or not step.is_table:
+        operator = self.operators.get(step.name) if step.name in self._parting else None
+        if operator is None or not step.is_table:
             self._emit_all(writer, step, scope)
             return
-        flight, name = writer.bind(self._flight, "flight"), writer.bind(part, "part")
+        flight, name = writer.bind(self._flight, "flight"), writer.bind(operator, "operator")
         writer.line(f"{flight}.begin({name}, {scope.key}, {scope.old})")
         with writer.block("try"):
             self._emit_all(writer, step, scope)
@@ -240,8 +244,8 @@ class Network:
         writer.operator = outer
 
     def _template(self, step: Step) -> fuse.Template | None:
-        """Return the inline code of a step; None if the step is a function of its part."""
-        if isinstance(self.parts.get(step.name), VersionedTable):
+        """Return the inline code of a step; None if the step is a function of its operator."""
+        if isinstance(self.operators.get(step.name), VersionedTable):
             return None
         return TEMPLATES.get(type(step.operation))
 
@@ -249,7 +253,7 @@ class Network:
         """Return the function that takes records of `parent` into `child`."""
         template = self._template(child)
         if template is None:
-            entry: Callable[..., None] = self.parts[child.name].entry(parent.name)
+            entry: Callable[..., None] = self.operators[child.name].entry(parent.name)
             is_newest = None
             if parent.is_table and isinstance(child.operation, _IN_ORDER):
                 is_newest = self.newest_check(parent.name)
@@ -306,8 +310,8 @@ class Network:
         with writer.block("if time >= 0"):
             if isinstance(operation, op.Source):
                 self.emit_children(writer, step, STREAM)
-            elif isinstance(part := self.parts[step.name], VersionedTable):
-                entry = writer.bind(part.on_record, "entry")
+            elif isinstance(operator := self.operators[step.name], VersionedTable):
+                entry = writer.bind(operator.on_record, "entry")
                 writer.line(f"{entry}({STREAM.arguments(is_table=False)})")
             else:
                 fuse.to_table(self, writer, step, STREAM)

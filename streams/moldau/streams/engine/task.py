@@ -17,6 +17,7 @@ from operator import itemgetter, length_hint
 from typing import Any
 
 from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.engine.construction import Store
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.extracted import Stamp, stamps_of
 from moldau.streams.engine.failures import Failures
@@ -25,7 +26,6 @@ from moldau.streams.engine.kept_times import KeptTimes, times_in
 from moldau.streams.engine.merging import Turn, merged
 from moldau.streams.engine.network import Network
 from moldau.streams.engine.operators.deferred import AsyncCall
-from moldau.streams.engine.parts import Store
 from moldau.streams.engine.spans import TaskSpans
 from moldau.streams.plan.plan import Program
 from moldau.streams.state.backing import Backing
@@ -216,8 +216,8 @@ class Task:
             chosen.topic,
             chunk.offsets[end - length_hint(times) - 1],
         )
-        for part in self.network.deferred:
-            part.index = lambda end=stop: end - length_hint(times) - 1  # type: ignore[misc]
+        for operator in self.network.deferred:
+            operator.index = lambda end=stop: end - length_hint(times) - 1  # type: ignore[misc]
         try:
             chosen.run(chunk.keys[start:stop], chunk.values[start:stop], times, headers)
         except Exception as error:
@@ -295,13 +295,13 @@ class Task:
         def on_error(operator: str, index: int, error: Exception) -> None:
             self._failures.settle(operator, chosen.topic, chunk, index, error)
 
-        for part in self.network.deferred:
-            self._calls += part.begin(now_ms)
-            self.network.current.place = lambda part=part: (  # type: ignore[misc]
+        for operator in self.network.deferred:
+            self._calls += operator.begin(now_ms)
+            self.network.current.place = lambda operator=operator: (  # type: ignore[misc]
                 chosen.topic,
-                chunk.offsets[part.passing],
+                chunk.offsets[operator.passing],
             )
-            if not part.finish(on_error, now_ms):
+            if not operator.finish(on_error, now_ms):
                 return 0
         self._unfinished = None
         return self._advance(chosen, unfinished.stop, unfinished.failure, now_ms)
@@ -322,15 +322,15 @@ class Task:
             last = self._last_input_ms = now_ms
         if self._is_announced:
             return
-        for name, part in self.network.parts.items():
-            self.network.guarded(name, part.on_wall_clock)(now_ms)
-            if part.idle_ms is None:
+        for name, operator in self.network.operators.items():
+            self.network.guarded(name, operator.on_wall_clock)(now_ms)
+            if operator.idle_ms is None:
                 continue
             base = self._idle_base.get(name)
             if base is None or base[0] != last:
-                base = self._idle_base[name] = (last, part.clock.time)
-            if now_ms - last >= part.idle_ms and base[1] >= 0:
-                self.network.guarded(name, part.advance)(base[1] + now_ms - last)
+                base = self._idle_base[name] = (last, operator.clock.time)
+            if now_ms - last >= operator.idle_ms and base[1] >= 0:
+                self.network.guarded(name, operator.advance)(base[1] + now_ms - last)
 
     def _is_quiet(self) -> bool:
         """Whether all records of the inputs have run, so that `idle` windows wait for none of them.
@@ -353,9 +353,9 @@ class Task:
         self._check_pending()
         if not self._is_announced:
             for step in self.program.steps:
-                part = self.network.parts.get(step.name)
-                if part is not None:
-                    part.announce()
+                operator = self.network.operators.get(step.name)
+                if operator is not None:
+                    operator.announce()
             self._is_announced = True
             self._check_pending()
         self._is_announced = False
@@ -365,8 +365,8 @@ class Task:
             found = store.flush()
             if len(found) and store.spec.is_logged and store.spec.source_topic is None:
                 changes[name] = found
-        for part in self.network.parts.values():
-            part.expire()
+        for operator in self.network.operators.values():
+            operator.expire()
         self._trim()
         return changes
 
@@ -375,8 +375,8 @@ class Task:
 
     def close(self) -> None:
         self.network.current.end()
-        for name, part in self.network.parts.items():
-            self.network.guarded(name, part.end)()
+        for name, operator in self.network.operators.items():
+            self.network.guarded(name, operator.end)()
 
     def _check_pending(self) -> None:
         if self._failures.pending:
@@ -405,11 +405,11 @@ class Task:
             "skipped": self._failures.skipped,
             "dead-lettered": self._failures.dead_lettered,
         }
-        for name, part in self.network.parts.items():
-            if (late := getattr(part, "late", 0)) > 0:
+        for name, operator in self.network.operators.items():
+            if (late := getattr(operator, "late", 0)) > 0:
                 found[f"late {name}"] = late
-            if part.keyless:
-                found[f"keyless {name}"] = part.keyless
+            if operator.keyless:
+                found[f"keyless {name}"] = operator.keyless
         found |= {f"keyless {name}": count for name, count in self.network.keyless.items()}
         found |= {f"untimed {name}": count for name, count in self.network.untimed.items()}
         return found
@@ -429,9 +429,9 @@ class Task:
     def _start(self, now_ms: int) -> None:
         if not self._is_started:
             self._is_started = True
-            for part in self.network.parts.values():
-                part.now_ms = now_ms
-                part.start()
+            for operator in self.network.operators.values():
+                operator.now_ms = now_ms
+                operator.start()
 
     def _trim(self) -> None:
         for store in self.network.stores.values():

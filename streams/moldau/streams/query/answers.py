@@ -12,7 +12,7 @@ from heapq import nlargest, nsmallest
 from itertools import islice
 from typing import Any
 
-from moldau.streams.engine.parts import Store
+from moldau.streams.engine.construction import Store
 from moldau.streams.query.questions import (
     FOREVER_MS,
     BadQuery,

@@ -14,9 +14,9 @@ from typing import Any
 
 from moldau.records import partition_for_key
 from moldau.streams.engine.batches import Chunk, Headers, Outputs
+from moldau.streams.engine.construction import Store
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.global_table import GlobalStore
-from moldau.streams.engine.parts import Store
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.lakes.rows import GIVEN, LakeRows
 from moldau.streams.plan import operations as op

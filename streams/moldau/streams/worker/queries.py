@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import msgspec
 
 from moldau.records import partition_for_key
-from moldau.streams.engine.parts import Store
+from moldau.streams.engine.construction import Store
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.query.answers import Answer, answer, merged
 from moldau.streams.query.gate import Gate

@@ -13,9 +13,9 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from moldau.streams.engine.construction import Store, make_store
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import LooksUp
-from moldau.streams.engine.parts import Store, make_store
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.rocks import (
     ChangelogPosition,

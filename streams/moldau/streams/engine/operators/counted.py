@@ -11,7 +11,7 @@ from typing import Any
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.folds import Folds
-from moldau.streams.engine.part import Part
+from moldau.streams.engine.operator import Operator
 from moldau.streams.plan.operations import CountAggregate, Emit
 from moldau.streams.serdes.windowed import Windowed
 from moldau.streams.state.keyvalue import KeyValueStore
@@ -20,7 +20,7 @@ from moldau.streams.state.keyvalue import KeyValueStore
 Change = tuple[Any, Any, int, Headers | None]
 
 
-class CountTable(Part):
+class CountTable(Operator):
     """A table of count windows. The state of a key is the number of its records so far, and its
     open windows as (start, aggregate)."""
 

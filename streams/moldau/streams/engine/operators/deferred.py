@@ -13,7 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from moldau.streams.engine.batches import Headers
-from moldau.streams.engine.part import Part
+from moldau.streams.engine.operator import Operator
 from moldau.streams.plan.operations import AsyncStep, MapBatch
 from moldau.streams.plan.policies import Policy
 
@@ -65,9 +65,9 @@ def finish_all(calls: Sequence[AsyncCall], results: Sequence[Any]) -> None:
 OnError = Callable[[str, int, Exception], None]
 
 
-class DeferredPart(Part):
-    """A part whose records wait for the end of the batch. The task sets `index`, which returns the
-    index of the input record that runs."""
+class DeferredOperator(Operator):
+    """An operator whose records wait for the end of the batch. The task sets `index`, which returns
+    the index of the input record that runs."""
 
     def __init__(self, name: str, policy: Policy) -> None:
         super().__init__()
@@ -121,7 +121,7 @@ class DeferredPart(Part):
         self.forward(row.key, row.result, row.time, row.headers)
 
 
-class MapBatchPart(DeferredPart):
+class MapBatchOperator(DeferredOperator):
     """Calls a function with the values of a batch; it must return as many values."""
 
     def __init__(self, operation: MapBatch, name: str, policy: Policy) -> None:
@@ -163,7 +163,7 @@ class MapBatchPart(DeferredPart):
         return listed
 
 
-class AsyncPart(DeferredPart):
+class AsyncOperator(DeferredOperator):
     """Calls an async function for each record; the calls of a batch run concurrently."""
 
     def __init__(self, operation: AsyncStep, name: str, policy: Policy) -> None:

@@ -1,10 +1,10 @@
 """Joins of two tables by a foreign key in the left one.
 
-1. `SubscribePart` (at the left row) sends a reference to the partition of the foreign key.
-2. `ReferencesPart` (at the right row) keeps these references, and answers with the right value: at
-   once, and again at each update of the right row.
-3. `ResolvePart` (at the left row) joins an answer with the left row, if the row is still the one
-   that sent the reference: answers to an older version carry another hash and are dropped.
+1. `SubscribeOperator` (at the left row) sends a reference to the partition of the foreign key.
+2. `ReferencesOperator` (at the right row) keeps these references, and answers with the right value:
+   at once, and again at each update of the right row.
+3. `ResolveOperator` (at the left row) joins an answer with the left row, if the row is still the
+   one that sent the reference: answers to an older version carry another hash and are dropped.
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from hashlib import blake2b
 from typing import Any
 
 from moldau.streams.engine.batches import Headers
+from moldau.streams.engine.operator import Getter, Operator, Row
 from moldau.streams.engine.operators.stream_join import joined
-from moldau.streams.engine.part import Getter, Part, Row
 from moldau.streams.plan.functions import Call
 from moldau.streams.plan.joins import JoinKind, References, Resolve, Subscribe
 from moldau.streams.serdes.codec import Codec
@@ -39,7 +39,7 @@ def foreign_key(call: Call, key: Any, value: Any) -> Any:
     return call.function(key, value) if call.takes_key else call.function(value)
 
 
-class SubscribePart(Part):
+class SubscribeOperator(Operator):
     """Sends references: forwards (foreign key, (left key as bytes, hash, instruction))."""
 
     def __init__(self, operation: Subscribe) -> None:
@@ -58,7 +58,7 @@ class SubscribePart(Part):
         now = foreign_key(operation.on, key, new)
         data, version = operation.key.encode(key), hash_of(operation.value, new)
         if before is not None and before != now:
-            # In a left join, ResolvePart emits a row without a foreign key by itself.
+            # In a left join, ResolveOperator emits a row without a foreign key by itself.
             leave = DELETE_AND_ANSWER if now is None and is_inner else DELETE
             self.forward(before, (data, version, leave), time, headers)
         if now is not None:
@@ -66,7 +66,7 @@ class SubscribePart(Part):
             self.forward(now, (data, version, ask), time, headers)
 
 
-class ReferencesPart(Part):
+class ReferencesOperator(Operator):
     """Keeps references and answers them: forwards (left key, (hash, right value or None))."""
 
     def __init__(
@@ -113,7 +113,7 @@ class ReferencesPart(Part):
             self.forward(self._operation.left_key.decode(left), (version, new), time, headers)
 
 
-class ResolvePart(Part):
+class ResolveOperator(Operator):
     """The joined table, in a store of its own."""
 
     def __init__(

@@ -16,8 +16,8 @@ from moldau.streams.durations import Duration, milliseconds
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import NEVER, Clock
 from moldau.streams.engine.current import Current
+from moldau.streams.engine.operator import Operator
 from moldau.streams.engine.operators.user_stores import Aged, TableRows, UserStores
-from moldau.streams.engine.part import Part
 from moldau.streams.plan.operations import Process
 from moldau.streams.problems import StreamsError
 
@@ -55,8 +55,8 @@ Around = tuple[Stores, Current]
 class Context:
     """What a user's operator uses: stores, timers, the record that runs, the steps after it."""
 
-    def __init__(self, part: ProcessPart, around: Around, name: str) -> None:
-        self._part = part
+    def __init__(self, operator: ProcessOperator, around: Around, name: str) -> None:
+        self._operator = operator
         self._stores, self._current = around
         self.name = name
 
@@ -81,12 +81,12 @@ class Context:
     @property
     def timestamp(self) -> int | None:
         """The timestamp of the record that `process` was called with; None without one."""
-        return None if self._part.record is None else self._part.record.timestamp
+        return None if self._operator.record is None else self._operator.record.timestamp
 
     @property
     def headers(self) -> Headers:
         """The headers of the record that `process` was called with; empty without one."""
-        return () if self._part.record is None else self._part.record.headers
+        return () if self._operator.record is None else self._operator.record.headers
 
     def commit(self) -> None:
         """Request a commit soon, before the interval is over. It comes after this record."""
@@ -95,7 +95,7 @@ class Context:
     @property
     def stream_time(self) -> int:
         """The highest time of a record so far; -1 before the first."""
-        return self._part.clock.time
+        return self._operator.clock.time
 
     def store(self, name: str) -> Any:
         """Return a store of the operator: the store of a StateStore, or the rows of a table."""
@@ -109,7 +109,7 @@ class Context:
 
     def forward(self, record: Record) -> None:
         """Pass a record on to the next steps."""
-        self._part.forward(record.key, record.value, record.timestamp, record.headers)
+        self._operator.forward(record.key, record.value, record.timestamp, record.headers)
 
     def schedule(
         self,
@@ -123,13 +123,13 @@ class Context:
         if interval_ms <= 0:
             raise StreamsError(f"operator={self.name}: schedule: {interval!r} must be above 0")
         # By stream time the first call is at the first record, as in Kafka Streams.
-        due = 0 if by == "stream" else self._part.now_ms + interval_ms
+        due = 0 if by == "stream" else self._operator.now_ms + interval_ms
         timer = Timer(interval_ms, call, due)
-        self._part.timers(by).append(timer)
+        self._operator.timers(by).append(timer)
         return timer
 
 
-class ProcessPart(Part):
+class ProcessOperator(Operator):
     def __init__(self, operation: Process, clock: Clock, around: Around, name: str) -> None:
         super().__init__(clock)
         self.record: Record | None = None

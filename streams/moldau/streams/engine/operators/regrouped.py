@@ -12,12 +12,12 @@ from typing import Any
 from moldau.streams.engine.aggregates import KeyedTable
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.folds import Folds
-from moldau.streams.engine.part import Part
+from moldau.streams.engine.operator import Operator
 from moldau.streams.plan.operations import Emit, Regroup, TableAggregate
 from moldau.streams.state.keyvalue import KeyValueStore
 
 
-class RegroupPart(Part):
+class RegroupOperator(Operator):
     """Sends each update of a row to its new group, and the old value to the group it was in."""
 
     def __init__(self, operation: Regroup) -> None:
@@ -42,7 +42,7 @@ class RegroupPart(Part):
             self.forward(new_key, (new_value, None), time, headers)
 
 
-class TableAggregatePart(KeyedTable):
+class TableAggregateOperator(KeyedTable):
     def __init__(self, operation: TableAggregate, store: KeyValueStore) -> None:
         self._folds = Folds(operation.folding)
         at_commit = operation.emit is Emit.COMMIT

@@ -15,7 +15,7 @@ from typing import Any
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.part import Part
+from moldau.streams.engine.operator import Operator
 from moldau.streams.plan.joins import StreamJoin
 from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.keyvalue import KeyValueStore
@@ -24,7 +24,7 @@ from moldau.streams.state.records import RecordStore
 RIGHT, LEFT = 0, 1
 
 
-class StreamJoinPart(Part):
+class StreamJoinOperator(Operator):
     def __init__(
         self,
         operation: StreamJoin,

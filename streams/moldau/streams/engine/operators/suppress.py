@@ -14,7 +14,7 @@ from typing import Any
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.part import Getter, Part, Row
+from moldau.streams.engine.operator import Getter, Operator, Row
 from moldau.streams.plan.operations import Suppress
 from moldau.streams.problems import BufferFull
 from moldau.streams.state.agenda import Agenda
@@ -27,7 +27,7 @@ _UNKNOWN_MS = -1
 Held = tuple[Any, Any, int, Any]
 
 
-class SuppressPart(Part):
+class SuppressOperator(Operator):
     """The store holds key -> (value, value before, time of the update, headers), with the time when
     it is due. The value before is what later steps saw last, so that a change can be taken back."""
 

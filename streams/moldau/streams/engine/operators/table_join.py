@@ -15,14 +15,14 @@ from typing import Any
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.flight import Arrivals
+from moldau.streams.engine.operator import Getter, Operator, Row
 from moldau.streams.engine.operators.stream_join import joined
-from moldau.streams.engine.part import Getter, Part, Row
 from moldau.streams.plan.joins import JoinKind, TableJoin
 
 _LEFT, _RIGHT = 0, 1
 
 
-class TableJoinPart(Part):
+class TableJoinOperator(Operator):
     def __init__(
         self,
         operation: TableJoin,

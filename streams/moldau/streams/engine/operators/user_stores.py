@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from typing import Any, NamedTuple
 
 from moldau.streams.engine.clock import Clock
-from moldau.streams.engine.part import Getter
+from moldau.streams.engine.operator import Getter
 from moldau.streams.problems import StreamsError
 from moldau.streams.state.keyvalue import KeyValueStore
 from moldau.streams.state.sessions import SessionStore

@@ -7,8 +7,8 @@ from typing import Any
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.clock import Clock
+from moldau.streams.engine.operator import IsNewest, Operator, Row
 from moldau.streams.engine.operators.stream_join import joined
-from moldau.streams.engine.part import IsNewest, Part, Row
 from moldau.streams.plan.joins import DelayedLookup, JoinKind
 from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.keyvalue import KeyValueStore
@@ -17,7 +17,7 @@ from moldau.streams.state.versioned import VersionedStore
 AsOf = Callable[[Any, int], Row | None]
 
 
-class VersionedTable(Part):
+class VersionedTable(Operator):
     """A table with a history. Updates from before the history are dropped.
 
     Out-of-order updates go downstream like the others. They are for lookups as of a time: joins of
@@ -68,7 +68,7 @@ def in_order(entry: Callable[..., None], is_newest: IsNewest) -> Callable[..., N
     return on_update
 
 
-class DelayedLookupPart(Part):
+class DelayedLookupOperator(Operator):
     """Holds records of a stream back for the grace, so that late versions of rows are found.
 
     Only the records of the stream advance its clock. They come out by time, then key, then arrival;

@@ -20,20 +20,20 @@ ForwardUpdate = Callable[[Any, Any, Any, int, Headers | None], None]
 
 
 def _unwoven(*_: Any) -> None:
-    raise AssertionError("a part forwards nothing before its network is woven")
+    raise AssertionError("an operator forwards nothing before its network is woven")
 
 
 def _unguarded(call: Callable[..., None], _: int) -> Callable[..., None]:
     return call
 
 
-class Part:
+class Operator:
     """The object behind a step. The network sets `forward`, which takes output to later steps."""
 
     idle_ms: int | None = None
     # The number of records left out because they have no key.
     keyless = 0
-    # The wall clock when the part starts.
+    # The wall clock when the operator starts.
     now_ms = 0
     # The key and the former value of the update that goes to later steps now; see engine.flight.
     in_flight: tuple[Any, Any] | None = None

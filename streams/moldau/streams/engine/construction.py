@@ -1,4 +1,4 @@
-"""Make the part of each operation."""
+"""Make the operator of each operation."""
 
 from __future__ import annotations
 
@@ -10,19 +10,23 @@ from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.current import Current
 from moldau.streams.engine.flight import Arrivals
 from moldau.streams.engine.folds import Folds
+from moldau.streams.engine.operator import Getter, Operator
 from moldau.streams.engine.operators.counted import CountTable
-from moldau.streams.engine.operators.deferred import AsyncPart, MapBatchPart
-from moldau.streams.engine.operators.foreign_key import ReferencesPart, ResolvePart, SubscribePart
-from moldau.streams.engine.operators.process import ProcessPart, Stores
-from moldau.streams.engine.operators.regrouped import RegroupPart, TableAggregatePart
+from moldau.streams.engine.operators.deferred import AsyncOperator, MapBatchOperator
+from moldau.streams.engine.operators.foreign_key import (
+    ReferencesOperator,
+    ResolveOperator,
+    SubscribeOperator,
+)
+from moldau.streams.engine.operators.process import ProcessOperator, Stores
+from moldau.streams.engine.operators.regrouped import RegroupOperator, TableAggregateOperator
 from moldau.streams.engine.operators.sessions import SessionTable
 from moldau.streams.engine.operators.sliding import SlidingTable
-from moldau.streams.engine.operators.stream_join import StreamJoinPart
-from moldau.streams.engine.operators.suppress import SuppressPart
-from moldau.streams.engine.operators.table_join import TableJoinPart
+from moldau.streams.engine.operators.stream_join import StreamJoinOperator
+from moldau.streams.engine.operators.suppress import SuppressOperator
+from moldau.streams.engine.operators.table_join import TableJoinOperator
 from moldau.streams.engine.operators.user_stores import TableRows, user_store
-from moldau.streams.engine.operators.versioned import AsOf, DelayedLookupPart, VersionedTable
-from moldau.streams.engine.part import Getter, Part
+from moldau.streams.engine.operators.versioned import AsOf, DelayedLookupOperator, VersionedTable
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.joins import (
     DelayedLookup,
@@ -49,7 +53,7 @@ S = TypeVar("S")
 
 
 class Surroundings(Protocol):
-    """What a part is made from: the stores and clocks of the task, and the tables before it."""
+    """What operators are made from: the stores and clocks of the task, and the tables before."""
 
     program: Program
     current: Current
@@ -73,9 +77,9 @@ class Surroundings(Protocol):
     def as_of_getter(self, step: str) -> AsOf: ...
 
 
-def make_part(around: Surroundings, step: Step) -> Part | None:
-    """Make the part of a step; None for a step that keeps nothing."""
-    make = _PARTS.get(type(step.operation))
+def make_operator(around: Surroundings, step: Step) -> Operator | None:
+    """Make the operator of a step; None for a step that keeps nothing."""
+    make = _OPERATORS.get(type(step.operation))
     return None if make is None else make(around, step)
 
 
@@ -91,7 +95,7 @@ def make_store(spec: StoreSpec, backing: Backing) -> Store:
     return KeyValueStore(spec, backing)
 
 
-def _aggregate(around: Surroundings, step: Step) -> Part:
+def _aggregate(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, op.Aggregate)
     store = around.store(operation.store, KeyValueStore)
@@ -99,7 +103,7 @@ def _aggregate(around: Surroundings, step: Step) -> Part:
     return KeyedTable(store, Folds(operation.folding).result, emits_at_commit=at_commit)
 
 
-def _to_table(around: Surroundings, step: Step) -> Part:
+def _to_table(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, op.ToTable)
     if operation.store.kind is StoreKind.VERSIONED:
@@ -108,7 +112,7 @@ def _to_table(around: Surroundings, step: Step) -> Part:
     return KeyedTable(store, None, emits_at_commit=operation.emit is op.Emit.COMMIT)
 
 
-def _table_source(around: Surroundings, step: Step) -> Part:
+def _table_source(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, op.TableSource)
     if operation.store.kind is StoreKind.VERSIONED:
@@ -116,26 +120,26 @@ def _table_source(around: Surroundings, step: Step) -> Part:
     return KeyedTable(around.store(operation.store, KeyValueStore), None, emits_at_commit=False)
 
 
-def _windowed(around: Surroundings, step: Step) -> Part:
+def _windowed(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, op.WindowAggregate)
     windows = operation.windows
     grace = windows.grace_ms if isinstance(windows, TimeWindows) else FOREVER_MS
     store = around.store(operation.store, WindowStore)
-    part = WindowedTable(store, around.clock(step), Folds(operation.folding).result, grace)
-    part.emits_at_commit = operation.emit is op.Emit.COMMIT
-    part.emits_at_close = operation.emit is op.Emit.CLOSE
-    part.idle_ms = operation.idle_ms
-    return part
+    operator = WindowedTable(store, around.clock(step), Folds(operation.folding).result, grace)
+    operator.emits_at_commit = operation.emit is op.Emit.COMMIT
+    operator.emits_at_close = operation.emit is op.Emit.CLOSE
+    operator.idle_ms = operation.idle_ms
+    return operator
 
 
-def _sessions(around: Surroundings, step: Step) -> Part:
+def _sessions(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, op.SessionAggregate)
     return SessionTable(operation, around.clock(step), around.store(operation.store, SessionStore))
 
 
-def _sliding(around: Surroundings, step: Step) -> Part:
+def _sliding(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, op.SlidingAggregate)
     windows = around.store(operation.store, WindowStore)
@@ -143,33 +147,33 @@ def _sliding(around: Surroundings, step: Step) -> Part:
     return SlidingTable(operation, around.clock(step), windows, records)
 
 
-def _counted(around: Surroundings, step: Step) -> Part:
+def _counted(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, op.CountAggregate)
     return CountTable(operation, around.store(operation.store, KeyValueStore))
 
 
-def _suppress(around: Surroundings, step: Step) -> Part:
+def _suppress(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, op.Suppress)
     store = around.store(operation.store, KeyValueStore)
     [table] = step.parents
     before = (around.getter(table), around.emitted_getter(table))
-    return SuppressPart(operation, around.clock(step), (store, before), step.name)
+    return SuppressOperator(operation, around.clock(step), (store, before), step.name)
 
 
-def _regroup(around: Surroundings, step: Step) -> Part:
+def _regroup(around: Surroundings, step: Step) -> Operator:
     assert isinstance(step.operation, op.Regroup)
-    return RegroupPart(step.operation)
+    return RegroupOperator(step.operation)
 
 
-def _table_aggregate(around: Surroundings, step: Step) -> Part:
+def _table_aggregate(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, op.TableAggregate)
-    return TableAggregatePart(operation, around.store(operation.store, KeyValueStore))
+    return TableAggregateOperator(operation, around.store(operation.store, KeyValueStore))
 
 
-def _process(around: Surroundings, step: Step) -> Part:
+def _process(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, op.Process)
     clock = around.clock(step)
@@ -179,10 +183,10 @@ def _process(around: Surroundings, step: Step) -> Part:
     for spec, table in zip(operation.tables, step.lookups, strict=True):
         rows = around.store(spec, KeyValueStore)
         stores[spec.name] = TableRows(spec.name, rows, around.getter(table))
-    return ProcessPart(operation, clock, (stores, around.current), step.name)
+    return ProcessOperator(operation, clock, (stores, around.current), step.name)
 
 
-def _stream_join(around: Surroundings, step: Step) -> Part:
+def _stream_join(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, StreamJoin)
     sides = (
@@ -193,57 +197,61 @@ def _stream_join(around: Surroundings, step: Step) -> Part:
     if operation.waiting is not None:
         waiting = around.store(operation.waiting, KeyValueStore)
     left, right = step.parents
-    return StreamJoinPart(operation, around.clock(step), sides, waiting, (left, right))
+    return StreamJoinOperator(operation, around.clock(step), sides, waiting, (left, right))
 
 
-def _table_join(around: Surroundings, step: Step) -> Part:
+def _table_join(around: Surroundings, step: Step) -> Operator:
     assert isinstance(step.operation, TableJoin)
     left, right = step.parents
     getters = (around.getter(left), around.getter(right))
     emitted = (around.emitted_getter(left), around.emitted_getter(right))
-    return TableJoinPart(step.operation, (left, right), (getters, emitted), around.arrivals(step))
+    return TableJoinOperator(
+        step.operation, (left, right), (getters, emitted), around.arrivals(step)
+    )
 
 
-def _subscribe(around: Surroundings, step: Step) -> Part:
+def _subscribe(around: Surroundings, step: Step) -> Operator:
     assert isinstance(step.operation, Subscribe)
-    return SubscribePart(step.operation)
+    return SubscribeOperator(step.operation)
 
 
-def _references(around: Surroundings, step: Step) -> Part:
+def _references(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, References)
     subscriptions, right = step.parents
     store = around.store(operation.store, KeyValueStore)
-    return ReferencesPart(operation, store, around.emitted_getter(right), (subscriptions, right))
+    return ReferencesOperator(
+        operation, store, around.emitted_getter(right), (subscriptions, right)
+    )
 
 
-def _resolve(around: Surroundings, step: Step) -> Part:
+def _resolve(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, Resolve)
     answers, left = step.parents
     store = around.store(operation.store, KeyValueStore)
-    return ResolvePart(operation, store, around.emitted_getter(left), (answers, left))
+    return ResolveOperator(operation, store, around.emitted_getter(left), (answers, left))
 
 
-def _delayed_lookup(around: Surroundings, step: Step) -> Part:
+def _delayed_lookup(around: Surroundings, step: Step) -> Operator:
     operation = step.operation
     assert isinstance(operation, DelayedLookup)
     store = around.store(operation.store, KeyValueStore)
     as_of = around.as_of_getter(step.lookups[0])
-    return DelayedLookupPart(operation, around.clock(step), store, as_of)
+    return DelayedLookupOperator(operation, around.clock(step), store, as_of)
 
 
-def _map_batch(around: Surroundings, step: Step) -> Part:
+def _map_batch(around: Surroundings, step: Step) -> Operator:
     assert isinstance(step.operation, op.MapBatch)
-    return MapBatchPart(step.operation, step.name, step.on_error or around.program.on_error)
+    return MapBatchOperator(step.operation, step.name, step.on_error or around.program.on_error)
 
 
-def _async_step(around: Surroundings, step: Step) -> Part:
+def _async_step(around: Surroundings, step: Step) -> Operator:
     assert isinstance(step.operation, op.AsyncStep)
-    return AsyncPart(step.operation, step.name, step.on_error or around.program.on_error)
+    return AsyncOperator(step.operation, step.name, step.on_error or around.program.on_error)
 
 
-_PARTS: dict[type[op.Operation], Callable[[Surroundings, Step], Part]] = {
+_OPERATORS: dict[type[op.Operation], Callable[[Surroundings, Step], Operator]] = {
     op.Aggregate: _aggregate,
     op.ToTable: _to_table,
     op.TableSource: _table_source,
