@@ -99,7 +99,7 @@ def test_a_package_named_like_the_runtime_may_not() -> None:
     ("path", "is_found"),
     [
         ("broker/moldau/broker/raft/core.py", True),
-        ("broker/moldau/broker/raft/node.py", False),
+        ("broker/moldau/broker/network/shell.py", False),
         ("platform/moldau/client/producer/producer.py", False),
         ("platform/moldau/client_pool.py", True),
     ],
