@@ -12,12 +12,13 @@ from typing import Final
 
 from moldau.diagrams import Arrow, columns, curve, cut
 
-WIDTH: Final = 214
+WIDTH: Final = 196
+"""Five columns fit a page: source, topic, app, topic, sink."""
 HEIGHT: Final = 64
-GAP_X: Final = 52
+GAP_X: Final = 38
 GAP_Y: Final = 18
 MARGIN: Final = 12
-CHARACTERS: Final = 25
+CHARACTERS: Final = 23
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,6 +18,7 @@ KINDS: Final = {
     "stream": "a Streams app that counts words",
     "connector": "a source connector of your own",
     "pipeline": "a pipeline: a file, an app, and a file of results",
+    "shop": "a pipeline with databases, a join and a window",
 }
 _NAME: Final = re.compile(r"[a-z][a-z0-9]*([_-][a-z0-9]+)*")
 _NAME_CHARACTERS_MAX: Final = 64

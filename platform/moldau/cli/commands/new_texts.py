@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from moldau.cli.commands.new_shop import FILES as SHOP
+
 _PROJECT: Final = """\
 [build-system]
 requires = ["hatchling"]
@@ -27,7 +29,7 @@ pythonpath = ["."]
 # What `moldau dev` makes and runs.
 [tool.moldau.dev]
 """
-_IGNORED: Final = ".moldau/\n__pycache__/\n"
+_IGNORED: Final = ".moldau/\n__pycache__/\n*.db\n"
 
 _STREAM: Final = '''\
 """Counts the words of the topic `lines`."""
@@ -158,6 +160,7 @@ records:
     moldau consume numbers
 """
 
+_OF_PIPELINE: Final = _PROJECT.replace("ENTRY\n", "\n") + 'pipeline = "pipeline.yaml"\n'
 _PIPELINE: Final = """\
 pipeline: NAME
 
@@ -232,6 +235,7 @@ def files_of(kind: str, name: str) -> dict[str, str]:
         "stream": _stream,
         "connector": lambda: _connector(module, class_name),
         "pipeline": _pipeline,
+        "shop": _shop,
     }[kind]()
     names = {"NAME": name, "MODULE": module, "CLASS": class_name}
     found = {}
@@ -268,10 +272,14 @@ def _connector(module: str, class_name: str) -> dict[str, str]:
 
 def _pipeline() -> dict[str, str]:
     return {
-        "pyproject.toml": _PROJECT.replace("ENTRY\n", "\n") + 'pipeline = "pipeline.yaml"\n',
+        "pyproject.toml": _OF_PIPELINE,
         "README.md": _PIPELINE_README,
         "pipeline.yaml": _PIPELINE,
         "MODULE.py": _PIPELINE_APP,
         "test_MODULE.py": _PIPELINE_TEST,
         "input.txt": "to be or not to be\n",
     }
+
+
+def _shop() -> dict[str, str]:
+    return {"pyproject.toml": _OF_PIPELINE, **SHOP}
