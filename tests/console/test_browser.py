@@ -35,6 +35,7 @@ PAGES: Final = (
     "/rights?user=alice&name=orders",
     "/schemas",
     "/schemas/users-value",
+    "/new-schema",
     "/connectors",
     f"/connectors/{QUOTED}",
     "/new-connector",
@@ -130,6 +131,34 @@ def test_a_transaction_that_hangs_is_ended_after_its_topic_was_typed(shown: Show
             await page.get_by_label(f"Type {SLOW}").fill(SLOW)
             await page.get_by_role("button", name="Abort it, and fence its producer").click()
             await page.get_by_text("No transaction is open").wait_for()
+
+    shown.runner.run(run())
+
+
+def test_rights_and_schemas_are_changed_after_their_previews(shown: Shown) -> None:
+    async def run() -> None:
+        async with shown.screen.page() as page:
+            await page.goto("/rights")
+            await page.get_by_role("button", name="Set the password").click()
+            await page.get_by_role("heading", name="Set the password of alice").wait_for()
+            await without_findings(page, "password")
+            await page.get_by_role("link", name="Leave it as it is").click()
+            await page.get_by_text("New rule").click()
+            new = page.locator("details", has_text="New rule")
+            for label, text in (("User", "bob"), ("Name, or * for all", "orders")):
+                await new.get_by_label(label, exact=True).fill(text)
+            await new.get_by_role("button", name="Preview").click()
+            await page.get_by_text("ALLOW User:bob READ topic:orders").wait_for()
+            await without_findings(page, "rule")
+            await page.get_by_role("button", name="Add a rule").click()
+            await page.get_by_role("cell", name="User:bob").wait_for()
+            await page.goto("/schemas/users-value")
+            await page.get_by_text("Change the compatibility level").click()
+            await page.get_by_label("Level").select_option("FULL")
+            await page.get_by_role("button", name="Preview").first.click()
+            await page.get_by_text("+ users-value: FULL").wait_for()
+            await page.get_by_role("button", name="Set the compatibility level").click()
+            await page.get_by_text("FULL", exact=True).first.wait_for()
 
     shown.runner.run(run())
 

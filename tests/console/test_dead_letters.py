@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import re
 from html import unescape
 from pathlib import Path
 
@@ -19,6 +18,7 @@ from moldau.logging import Loggers
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.dead import BROKEN, HEADERS, NAME, PAGE, QUEUE, TOPIC, broken_records, sink
+from tests.console.forms import HIDDEN
 from tests.console.shown import browser
 from tests.console.test_pages import Cells
 from tests.console.worker import worker
@@ -32,13 +32,12 @@ MASKED = Access(
         "roles.yaml",
     ).policy,
 )
-FIELD = re.compile(r'<input type="hidden" name="([^"]*)" value="([^"]*)">')
 
 
 def preview_of(page: httpx.Response) -> dict[str, str]:
     """The fields of the form that replays what a preview shows."""
     assert page.status_code == 200, page.text
-    return {unescape(name): unescape(value) for name, value in FIELD.findall(page.text)}
+    return {unescape(name): unescape(value) for name, value in HIDDEN.findall(page.text)}
 
 
 async def records(servers: str, topic: str, count: int) -> list[tuple[int, int, object]]:

@@ -1,8 +1,8 @@
 """What a visitor may do, and the audit log: each change, and each look at messages.
 
 Invariants: a console is read-only unless it is started for changes, or a file gives roles; each
-attempt at a change gives one line, with its result; what a record holds, what a connector is given
-and what a login proves itself with are never in it.
+attempt at a change gives one line, with its result; what a record holds, what a connector is given,
+and passwords of any kind are never in it.
 """
 
 from __future__ import annotations
@@ -28,6 +28,8 @@ MORE: Final = "more"
 """The field with more of them, a line each."""
 KEPT: Final = "k."
 """Before the names of settings that are kept if their fields are empty."""
+PASSWORD: Final = "password"  # noqa: S105 - the name of a field
+"""The beginning of the names of fields with a password of the cluster."""
 _SHOWN: Final = 200
 _REFUSED: Final = (401, 403)
 _FAILED: Final = 400
@@ -98,7 +100,7 @@ def _shown(row: Row, fields: Mapping[str, str]) -> dict[str, str]:
         name: text[:_SHOWN]
         for name, text in fields.items()
         if not (row.has_messages and name in _HIDDEN)
-        and not name.startswith((SETTING, KEPT))
+        and not name.startswith((SETTING, KEPT, PASSWORD))
         and name != MORE
     }
     settings = [name for name, text in fields.items() if name.startswith(SETTING) and text]

@@ -26,6 +26,7 @@ from moldau.console.pipelines import Pipelines
 from moldau.console.rendering import BadForm, Renderer, asset, check_host, check_origin
 from moldau.console.rest import Refused
 from moldau.console.rights import Rights
+from moldau.console.rights_forms import RightsForms
 from moldau.console.roles import Role
 from moldau.console.routes import (
     NotAllowed,
@@ -38,6 +39,7 @@ from moldau.console.routes import (
     messages,
     needs_of,
 )
+from moldau.console.schema_changes import SchemaChanges
 from moldau.console.schemas import Schemas
 from moldau.console.stores import Stores
 from moldau.console.streams import Streams
@@ -178,6 +180,25 @@ def _of_apps(connection: Connection, renderer: Renderer, clock: Clock) -> list[R
     ]
 
 
+def _of_schemas(connection: Connection, renderer: Renderer) -> list[Row]:
+    schemas, changes = Schemas(connection, renderer), SchemaChanges(connection, renderer)
+    one, operator, admin = "/schemas/{name:path}", Role.OPERATOR, Role.ADMIN
+    level, register, delete = "change a compatibility level", "register a schema", "delete a schema"
+    return [
+        look("/schemas", schemas.list),
+        look("/new-schema", changes.new, operator),
+        Row("POST", "/new-schema/plan", changes.plan_new, operator, is_look=True),
+        change("/new-schema", changes.register_new, register, operator),
+        Row("POST", "/schema-level/plan", changes.plan_level, operator, is_look=True),
+        change("/schema-level", changes.set_level, level, operator),
+        ask(f"{one}/check", schemas.check),
+        change(f"{one}/versions", changes.register, register, operator),
+        Row("POST", f"{one}/deletion", changes.plan_deletion, admin, is_look=True),
+        change(f"{one}/delete", changes.delete, delete, admin),
+        look(one, schemas.subject),
+    ]
+
+
 def make_application(
     connection: Connection,
     clock: Clock,
@@ -193,7 +214,6 @@ def make_application(
     guard = Guard(renderer, hosts, access)
     pages, changes = Pages(connection, renderer, clock), Changes(connection)
     transactions = Transactions(connection, renderer, clock)
-    schemas = Schemas(connection, renderer)
 
     async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
@@ -208,10 +228,9 @@ def make_application(
         *_of_connect(connection, renderer),
         *_of_dead_letters(connection, renderer, clock),
         *_of_apps(connection, renderer, clock),
-        look("/schemas", schemas.list),
-        ask("/schemas/{name:path}/check", schemas.check),
-        look("/schemas/{name:path}", schemas.subject),
+        *_of_schemas(connection, renderer),
         look("/rights", Rights(connection, renderer).show),
+        *RightsForms(connection, renderer).rows(),
         look("/transactions", transactions.list),
         change(
             "/transactions/abort/{name:path}",

@@ -9,6 +9,7 @@ from typing import Any, Final
 from starlette.requests import Request
 from starlette.responses import Response
 
+from moldau.cli.commands.acl_words import principal_of
 from moldau.client import Admin
 from moldau.client.admin.decision import deciding
 from moldau.client.admin.quotas import QuotaAdmin
@@ -17,13 +18,12 @@ from moldau.client.admin.security import Acl, AclFilter, SecurityAdmin
 from moldau.console.connection import Connection
 from moldau.console.paging import paged
 from moldau.console.rendering import BadForm, Renderer
+from moldau.console.rights_changes import CLUSTER, QUOTAS, RESOURCES, RuleChange
 from moldau.errors.codes import KafkaError
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
+from moldau.protocol.scram import SCRAM_MECHANISMS
 
 OPERATIONS: Final = [each for each in AclOperation if each > AclOperation.ALL]
-RESOURCES: Final = [each for each in AclResource if each > AclResource.ANY]
-CLUSTER: Final = "kafka-cluster"
-"""The only resource of its type."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,7 +44,7 @@ class Question:
     @property
     def principal(self) -> str:
         """The user with its type."""
-        return self.user if ":" in self.user else f"User:{self.user}"
+        return principal_of(self.user)
 
     @classmethod
     def of(cls, query: Mapping[str, str]) -> Question:
@@ -123,6 +123,9 @@ class Rights:
             question=question,
             verdict=verdict,
             choices={"operations": OPERATIONS, "types": RESOURCES, "prefixed": AclPattern.PREFIXED},
+            fields_of=lambda rule: RuleChange(rule, is_removal=True).fields(),
+            quotas_of=QUOTAS,
+            mechanisms=list(SCRAM_MECHANISMS),
         )
 
 

@@ -19,6 +19,16 @@ if TYPE_CHECKING:
     from moldau.client.serdes.registry.client import SchemaRegistry
 
 NO_REGISTRY: Final = "Start the console with --registry URL to see the schemas of a registry."
+LEVELS: Final = {
+    "NONE": "Any schema may follow: nothing is checked.",
+    "BACKWARD": "A new schema has to read what the latest one has written.",
+    "BACKWARD_TRANSITIVE": "A new schema has to read what all earlier ones have written.",
+    "FORWARD": "The latest schema has to read what a new one writes.",
+    "FORWARD_TRANSITIVE": "All earlier schemas have to read what a new one writes.",
+    "FULL": "A new schema and the latest one have to read each other.",
+    "FULL_TRANSITIVE": "A new schema and all earlier ones have to read each other.",
+}
+"""What each level asks of a schema that is registered from then on."""
 _LINES_AROUND: Final = 3
 
 
@@ -37,9 +47,7 @@ class Schemas:
         self._renderer = renderer
 
     def _registry(self) -> SchemaRegistry:
-        if self._connection.decoder is None:
-            raise BadForm(NO_REGISTRY)
-        return self._connection.decoder.registry()
+        return registry_of(self._connection)
 
     async def list(self, request: Request) -> Response:
         """A page of the subjects whose names contain a text."""
@@ -55,6 +63,7 @@ class Schemas:
             text=text,
             config=await registry.config(),
             mode=await registry.mode(),
+            levels=LEVELS,
         )
 
     async def subject(self, request: Request) -> Response:
@@ -77,9 +86,9 @@ class Schemas:
         registry, name = self._registry(), request.path_params["name"]
         versions = sorted(await registry.versions(name))
         query = request.query_params
-        number = _version(query.get("version"), versions, versions[-1])
+        number = version_of(query.get("version"), versions, versions[-1])
         earlier = [each for each in versions if each < number]
-        other = _version(query.get("against"), versions, earlier[-1] if earlier else number)
+        other = version_of(query.get("against"), versions, earlier[-1] if earlier else number)
         found = await registry.version(name, number)
         before = found if other == number else await registry.version(name, other)
         return self._renderer.page(
@@ -93,13 +102,22 @@ class Schemas:
             lines=difference(before, found),
             config=await registry.config(name, effective=True),
             mode=await registry.mode(name, effective=True),
+            levels=LEVELS,
             references=await registry.referenced_by(name, number),
             checked=checked,
             text=text,
         )
 
 
-def _version(given: str | None, known: list[int], default: int) -> int:
+def registry_of(connection: Connection) -> SchemaRegistry:
+    """Return the client of the registry. Raise BadForm without one."""
+    if connection.decoder is None:
+        raise BadForm(NO_REGISTRY)
+    return connection.decoder.registry()
+
+
+def version_of(given: str | None, known: list[int], default: int) -> int:
+    """Return the version that a field names. Raise BadForm."""
     if not given:
         return default
     if not given.isdecimal() or int(given) not in known:

@@ -116,8 +116,4 @@ async def _create(client: Admin, rule: Acl) -> None:
 
 
 async def _delete(client: Admin, rule: Acl) -> None:
-    exactly = AclFilter(
-        *(rule.principal, rule.operation, rule.name, rule.type, rule.pattern),
-        *(rule.permission, rule.host),
-    )
-    await SecurityAdmin(client).delete_acls(exactly)
+    await SecurityAdmin(client).delete_acls(AclFilter.exactly(rule))

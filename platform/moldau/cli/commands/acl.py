@@ -98,16 +98,7 @@ def _remove(arguments: Namespace, context: Context) -> int:
     async def remove(client: Admin) -> list[Acl]:
         gone: list[Acl] = []
         for each in rules:
-            exactly = AclFilter(
-                each.principal,
-                each.operation,
-                each.name,
-                each.type,
-                each.pattern,
-                each.permission,
-                each.host,
-            )
-            gone += await SecurityAdmin(client).delete_acls(exactly)
+            gone += await SecurityAdmin(client).delete_acls(AclFilter.exactly(each))
         return gone
 
     with opened_admin(arguments, context) as admin:

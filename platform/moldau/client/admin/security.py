@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from moldau.client.admin.requests import error_of, value_of
 from moldau.errors.codes import KafkaError, raise_for
@@ -68,6 +68,14 @@ class AclFilter:
     decides: bool = False
     """Select all rules that count for the resource `name`: also prefixed ones, and those for `*`.
     `pattern` does not count then."""
+
+    @classmethod
+    def exactly(cls, rule: Acl) -> Self:
+        """Return the filter that selects this rule and no other."""
+        return cls(
+            *(rule.principal, rule.operation, rule.name, rule.type, rule.pattern),
+            *(rule.permission, rule.host),
+        )
 
 
 class ScramUser(NamedTuple):

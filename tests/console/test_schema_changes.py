@@ -1,0 +1,144 @@
+"""The registry is changed on the pages: schemas, compatibility levels, deletions."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import httpx
+import pytest
+
+from moldau.console.access import Access
+from moldau.console.roles import Policy, Role
+from moldau.runtime.real import RealRuntime
+from moldau.testing import EmbeddedBroker
+from tests.console.forms import confirm
+from tests.console.shown import browser
+from tests.registry.served import USER, USER_2, USER_BAD, Answers, instance
+
+SUBJECT = "users/eu-value"
+PAGE = f"/schemas/{SUBJECT}"
+NEW = {"subject": SUBJECT, "type": "AVRO", "schema": USER}
+
+
+@asynccontextmanager
+async def shown(role: Role) -> AsyncIterator[tuple[httpx.AsyncClient, Answers]]:
+    """Pages with a registry, for visitors of this role."""
+    async with (
+        EmbeddedBroker() as broker,
+        RealRuntime("registry") as runtime,
+        instance(runtime, broker) as (answers, _),
+    ):
+        url = str(answers.http.base_url)
+        access = Access(policy=Policy(fallback=role))
+        async with browser(broker.bootstrap_servers, access, registry=url) as client:
+            yield client, answers
+
+
+async def registers(client: httpx.AsyncClient, answers: Answers) -> None:
+    """First in a subject that is new, then the next version on the subject's own page."""
+    broken = await client.post("/new-schema/plan", data={**NEW, "schema": "{nonsense"})
+    assert (broken.status_code, 'role="alert"' in broken.text) == (200, True)
+    assert "{nonsense" in broken.text, "what was typed is there to be repaired"
+    checked = await client.post("/new-schema/plan", data=NEW)
+    assert f"{SUBJECT} is a new subject" in checked.text
+    assert await answers.get("/subjects") == [], "a check registers nothing"
+    done = await client.post("/new-schema", data=NEW)
+    assert done.url.path == PAGE
+
+    again = await client.post("/new-schema/plan", data={**NEW, "schema": USER_BAD})
+    assert f"It may not follow in {SUBJECT}" in again.text
+    refused = await client.post("/new-schema", data={**NEW, "schema": USER_BAD})
+    assert 'role="alert"' in refused.text
+    bad = await client.post(f"{PAGE}/check", data={"schema": USER_BAD})
+    assert "Register it" not in bad.text
+    good = await client.post(f"{PAGE}/check", data={"schema": USER_2})
+    assert "Register it" in good.text
+    await client.post(f"{PAGE}/versions", data={"schema": USER_2})
+    assert await answers.get("/subjects/users%2Feu-value/versions") == [1, 2]
+
+
+async def sets_levels(client: httpx.AsyncClient, answers: Answers) -> None:
+    path, of_subject = "/schema-level/plan", "/config/users%2Feu-value"
+    plan = await client.post(path, data={"subject": SUBJECT, "level": "FULL"})
+    assert "have to read each other" in plan.text
+    assert f"+ {SUBJECT}: FULL" in plan.text
+    await confirm(client, plan)
+    assert (await answers.get(of_subject))["compatibilityLevel"] == "FULL"
+    same = await client.post(path, data={"subject": SUBJECT, "level": "FULL"})
+    assert "It is so already" in same.text
+    back = await client.post(path, data={"subject": SUBJECT, "level": ""})
+    assert f"- {SUBJECT}: FULL" in back.text
+    await confirm(client, back)
+    inherited = await client.get(PAGE)
+    assert "BACKWARD</b> compatibility" in inherited.text
+    wrong = await client.post(path, data={"subject": SUBJECT, "level": "HALF"})
+    assert (wrong.status_code, "level: NONE" in wrong.text) == (400, True)
+
+
+async def sets_the_level_of_all(client: httpx.AsyncClient, answers: Answers) -> None:
+    plan = await client.post("/schema-level/plan", data={"subject": "", "level": "NONE"})
+    await confirm(client, plan)
+    assert (await answers.get("/config"))["compatibilityLevel"] == "NONE"
+
+
+async def deletes(client: httpx.AsyncClient, answers: Answers) -> None:
+    one = await client.post(f"{PAGE}/deletion", data={"version": "1"})
+    assert f"- {SUBJECT}, version 1, id 1" in one.text
+    untyped = await confirm(client, one, typed="users")
+    assert (untyped.status_code, f"to remove it: {SUBJECT}" in untyped.text) == (400, True)
+    await confirm(client, one, typed=SUBJECT)
+    assert await answers.get("/subjects/users%2Feu-value/versions") == [2]
+    none = await client.post(f"{PAGE}/deletion", data={"version": "1"})
+    assert (none.status_code, "the subject has 2" in none.text) == (400, True)
+    whole = await client.post(f"{PAGE}/deletion", data={"version": "all"})
+    listed = await confirm(client, whole, typed=SUBJECT)
+    assert (listed.url.path, SUBJECT in listed.text) == ("/schemas", False)
+    assert await answers.get("/subjects") == []
+
+
+@pytest.mark.real
+def test_an_admin_registers_sets_levels_and_deletes() -> None:
+    async def run() -> None:
+        async with shown(Role.ADMIN) as (client, answers):
+            await registers(client, answers)
+            await sets_levels(client, answers)
+            await sets_the_level_of_all(client, answers)
+            await deletes(client, answers)
+
+    asyncio.run(run())
+
+
+@pytest.mark.real
+def test_an_operator_registers_and_neither_deletes_nor_sets_the_level_of_all() -> None:
+    async def run() -> None:
+        async with shown(Role.OPERATOR) as (client, answers):
+            await client.post("/new-schema", data=NEW)
+            assert await answers.get("/subjects") == [SUBJECT]
+            page = (await client.get(PAGE)).text
+            assert ("/schema-level/plan" in page, "/deletion" in page) == (True, False)
+            assert "/schema-level/plan" not in (await client.get("/schemas")).text
+            for path, form in (
+                ("/schema-level", {"subject": "", "level": "NONE"}),
+                (f"{PAGE}/deletion", {"version": "all"}),
+                (f"{PAGE}/delete", {"version": "all", "typed": SUBJECT}),
+            ):
+                assert (await client.post(path, data=form)).status_code == 403, path
+            assert await answers.get("/subjects") == [SUBJECT]
+
+    asyncio.run(run())
+
+
+@pytest.mark.real
+def test_a_viewer_changes_nothing() -> None:
+    async def run() -> None:
+        async with shown(Role.VIEWER) as (client, answers):
+            await answers.register("users%2Feu-value", USER)
+            page = (await client.get(PAGE)).text
+            assert page.count('method="post"') == 1, "that of the check"
+            for path in ("/new-schema", "/new-schema/plan", f"{PAGE}/versions", "/schema-level"):
+                assert (await client.post(path, data=NEW)).status_code == 403, path
+            assert await answers.get("/subjects/users%2Feu-value/versions") == [1]
+
+    asyncio.run(run())
