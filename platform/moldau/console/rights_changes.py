@@ -217,12 +217,12 @@ class UserChange:
                 if each in users.get(self.user, {}):
                     await security.delete_user(self.user, mechanism=each)
             return
-        password = form.get(PASSWORD, "")
-        if not password or password != form.get(f"{PASSWORD}.again"):
+        given_first, given_again = form.get(PASSWORD, ""), form.get(f"{PASSWORD}.again")
+        if not given_first or given_first != given_again:
             raise BadForm("give the new password twice, the same one")
         for each in self.mechanisms:
             await security.set_password(
-                self.user, password, mechanism=each, iterations=self.iterations
+                self.user, given_first, mechanism=each, iterations=self.iterations
             )
 
 
