@@ -119,7 +119,9 @@ def test_random_decisions_are_those_of_java() -> None:
     random = Random(os.environ.get("MOLDAU_SEED", "42"))
     cases = [case(random) for _ in range(DECISIONS // A_CASE)]
     theirs = kafka.run_source(
-        Path(__file__).with_name("Authorizer.java"), [json.dumps(for_java(each)) for each in cases]
+        Path(__file__).with_name("Authorizer.java"),
+        [json.dumps(for_java(each)) for each in cases],
+        timeout_s=max(300, DECISIONS / 1000),
     )
     for one, answers in zip(cases, theirs, strict=True):
         assert ours(one) == answers, one

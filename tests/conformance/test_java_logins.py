@@ -29,7 +29,7 @@ from tests.peers.apache_kafka import fetch_or_skip
 pytestmark = pytest.mark.real
 
 FOLDER = Path(__file__).parent
-LOGINS, TOKENS = 200, 400
+LOGINS, TOKENS = 150, 300
 
 # SCRAM
 
