@@ -214,6 +214,21 @@ def embedded(servers: str, app: Streams, state: Path) -> list[Out]:
     return found
 
 
+def with_cities(name: str) -> Streams:
+    """Lines with the city of a key in them, and the number of lines of each key."""
+    app = Streams(name, emit="every")
+    cities = app.global_table(f"{name}-cities", str, key=str)
+    lines = app.stream(f"{name}-lines", str, key=str)
+    joined = lines.left_join(cities, _in_city, key=lambda line: line[:2])
+    joined.to(f"{name}-joined")
+    joined.group_by_key().count(name="counts").changes().to(f"{name}-out")
+    return app
+
+
+def _in_city(line: str, city: str | None) -> str:
+    return f"{line} in {city}"
+
+
 def with_lake(name: str, path: str) -> Streams:
     """Lines with the names that a Delta table has for their keys."""
     app = Streams(name, emit="every")

@@ -17,7 +17,7 @@ from tests.spark import streams_apps as apps
 pytestmark = pytest.mark.real
 
 
-@pytest.mark.parametrize("make", [apps.word_count, apps.windowed_join])
+@pytest.mark.parametrize("make", [apps.word_count, apps.windowed_join, apps.with_cities])
 def test_an_app_gives_what_the_embedded_engine_gives(
     spark: Any,
     moldau_broker: SyncEmbeddedBroker,
@@ -30,7 +30,7 @@ def test_an_app_gives_what_the_embedded_engine_gives(
     one, other = (make(name) for name in names)
     for name, app in zip(names, (one, other), strict=True):
         apps.make_topics(servers, app)
-        apps.write(servers, name, 0, 200, has_cities=make is apps.windowed_join)
+        apps.write(servers, name, 0, 200, has_cities=make is not apps.word_count)
 
     expected = apps.in_order(apps.embedded(servers, one, tmp_path / "state"), names[0])
     with other.on_spark(

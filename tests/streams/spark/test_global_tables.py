@@ -23,26 +23,11 @@ from tests.spark.topics import make_topic
 from tests.streams.spark.batches import Batches
 
 
-def with_cities(name: str) -> Streams:
-    """Lines with the city of a key in them, and the number of lines of each key."""
-    app = Streams(name, emit="every")
-    cities = app.global_table(f"{name}-cities", str, key=str)
-    lines = app.stream(f"{name}-lines", str, key=str)
-    joined = lines.left_join(cities, _in_city, key=lambda line: line[:2])
-    joined.to(f"{name}-joined")
-    joined.group_by_key().count(name="counts").changes().to(f"{name}-out")
-    return app
-
-
-def _in_city(line: str, city: str | None) -> str:
-    return f"{line} in {city}"
-
-
 def test_an_app_with_a_global_table_gives_what_the_embedded_engine_gives(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
     servers, names = moldau_broker.bootstrap_servers, (f"{moldau_topic}-e", f"{moldau_topic}-s")
-    embedded, on_spark = (with_cities(name) for name in names)
+    embedded, on_spark = (apps.with_cities(name) for name in names)
     for app in (embedded, on_spark):
         apps.make_topics(servers, app)
     for first in (0, 60, 120):  # a driver each; rows change and are deleted between them
@@ -62,7 +47,7 @@ def test_an_app_with_a_global_table_gives_what_the_embedded_engine_gives(
 
 
 def test_explain_says_where_a_global_table_is_and_refuses_one_for_queries_alone() -> None:
-    app = with_cities("app")
+    app = apps.with_cities("app")
     assert "holds app-cities whole in each Python process" in explain_spark(app.plan())
     assert refusals(app.plan()) == {}
 
