@@ -150,6 +150,19 @@ def test_upsert_replaces_the_row_with_the_same_key(
     assert database.rows(f"SELECT query, batch FROM {BATCH_TABLE}") == [("lake orders", 2)]
 
 
+@pytest.mark.databases("postgresql", "sqlite", "mariadb")
+def test_an_upsert_into_a_table_without_such_a_key_is_refused(
+    batch: Any, database: TestDatabase, tmp_path: Path
+) -> None:
+    database.run("CREATE TABLE orders (id BIGINT, amount FLOAT, at TIMESTAMP NULL)")
+    target = sink(database.url, folder=str(tmp_path), **{"sink.mode": "upsert", "sink.keys": "id"})
+    for _ in range(2):
+        with pytest.raises(Unavailable, match=r"(?i)unique"):
+            target.write(batch((1, 1.0)), 0)
+
+    assert database.rows("SELECT * FROM orders") == []
+
+
 def test_a_column_has_the_type_and_the_values_that_the_jdbc_sink_writes(
     spark: Any, database: TestDatabase, tmp_path: Path
 ) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, Final
 
 from sqlalchemy.engine import Connection
@@ -18,6 +18,10 @@ _COLUMNS: Final = (
 _KEY: Final = (
     "SELECT column_name FROM information_schema.statistics WHERE index_name = 'PRIMARY' "
     "AND table_schema = COALESCE(%s, DATABASE()) AND table_name = %s ORDER BY seq_in_index"
+)
+_UNIQUE: Final = (
+    "SELECT index_name, column_name FROM information_schema.statistics WHERE non_unique = 0 "
+    "AND table_schema = COALESCE(%s, DATABASE()) AND table_name = %s"
 )
 _KINDS: Final[Mapping[str, ColumnKind]] = {
     "tinyint": ColumnKind.INT8,
@@ -73,6 +77,15 @@ def mysql_table(connection: Connection, table: TableId) -> Table | None:
     key = connection.exec_driver_sql(_KEY, parameters).fetchall()
     columns = tuple(_column(row) for row in rows)
     return Table(table, columns, tuple(str(row[0]) for row in key))
+
+
+def mysql_has_unique(connection: Connection, table: TableId, key: Collection[str]) -> bool:
+    """Whether a primary key or unique index says that no two rows have the same key. Without one,
+    ON DUPLICATE KEY UPDATE inserts every row."""
+    found: dict[str, set[str]] = {}
+    for index, column in connection.exec_driver_sql(_UNIQUE, (table.schema, table.name)):
+        found.setdefault(index, set()).add(column)
+    return any(columns <= set(key) for columns in found.values())
 
 
 def _column(row: Sequence[Any]) -> Column:

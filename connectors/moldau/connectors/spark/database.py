@@ -19,6 +19,7 @@ from moldau.connectors.jdbc.catalog import read_table
 from moldau.connectors.jdbc.columns import Column, TableId, parse_table_id
 from moldau.connectors.jdbc.columnwise import UnsortableError, converted, last_rows
 from moldau.connectors.jdbc.database import PoisonError
+from moldau.connectors.jdbc.mysql_catalog import mysql_has_unique
 from moldau.connectors.jdbc.reduction import last_of_each_key
 from moldau.connectors.jdbc.sink_settings import InsertMode
 from moldau.connectors.jdbc.structure import MissingColumns, RowColumns, Structure
@@ -136,6 +137,8 @@ class _DatabaseTable:
         )  # fmt: skip
         self._structure.fit(rows)
         table = self._structure.table(rows.table)
+        if key and self._dialect.name == "mysql":
+            self._check_unique(rows.table, key)
         converts = []
         for index, name in enumerate((*key, *others)):
             convert = self._conversions.typed(kinds[name], table.by_name[name].type)
@@ -143,6 +146,17 @@ class _DatabaseTable:
                 converts.append((index, convert))
         mode = InsertMode.UPSERT if key else InsertMode.INSERT
         return TargetTable(rows.table, key, mode), others, converts
+
+    def _check_unique(self, table: TableId, key: tuple[str, ...]) -> None:
+        """Raise Unavailable if MySQL would insert each row. Other databases refuse that."""
+        with self._database.transaction() as connection:
+            is_unique = mysql_has_unique(connection, table, key)
+        if not is_unique:
+            raise Unavailable(
+                "an upsert needs a primary key or a unique index on sink.keys: create one",
+                table=str(table),
+                keys=", ".join(key),
+            )
 
     def _key(self, names: Sequence[str]) -> tuple[str, ...]:
         """Return the columns of the key as the rows have them: Spark's names have no case."""
