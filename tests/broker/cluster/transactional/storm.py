@@ -101,7 +101,7 @@ class Run:
         self.pause_s = random.choice((0.1, 0.4))
         self.lates = random.choice((0.0, 0.1, 0.3))
         self.idles = random.choice((0.0, 0.1))
-        self.fetch_bytes = random.choice((300, FETCH_BYTES, FETCH_BYTES))
+        self.fetch_bytes = random.choice((1000, FETCH_BYTES, FETCH_BYTES))
         """Readers that get little at once begin in the middle of transactions."""
         self.delete_retention_ms = random.choice(("0", "500"))
         self.watch = TransactionWatch(self.brokers)
