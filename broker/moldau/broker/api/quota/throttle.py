@@ -61,12 +61,7 @@ class Throttle:
 
     def on_produced(self, client: Client, size: int, now_ms: int) -> int:
         """Count a produce of that many bytes. Return for how many milliseconds its client waits."""
-        limit = self._limit(PRODUCE, client)
-        if limit is None:
-            return 0
-        rate = self._rate((PRODUCE, limit.user, limit.client_id), now_ms)
-        rate.record(size, now_ms)
-        return _wait_ms(rate, rate.measure(now_ms), limit.per_second, now_ms)
+        return self._count(PRODUCE, client, size, now_ms)
 
     def on_fetched(self, client: Client, size: int, now_ms: int) -> int:
         """Count a fetch of that many bytes if it is within the quota, and return 0. Otherwise
@@ -83,10 +78,13 @@ class Throttle:
     def on_given(self, client: Client, size: int, now_ms: int) -> int:
         """Count records that are given to the client whatever its quota says. Return for how many
         milliseconds it waits."""
-        limit = self._limit(FETCH, client)
+        return self._count(FETCH, client, size, now_ms)
+
+    def _count(self, kind: str, client: Client, size: int, now_ms: int) -> int:
+        limit = self._limit(kind, client)
         if limit is None:
             return 0
-        rate = self._rate((FETCH, limit.user, limit.client_id), now_ms)
+        rate = self._rate((kind, limit.user, limit.client_id), now_ms)
         rate.record(size, now_ms)
         return _wait_ms(rate, rate.measure(now_ms), limit.per_second, now_ms)
 
