@@ -7,6 +7,7 @@ import os
 import shlex
 import shutil
 import subprocess
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from configparser import ConfigParser
 from contextlib import ExitStack
@@ -19,6 +20,10 @@ import yaml
 from moldau.broker.settings import BROKER_SETTINGS
 from moldau.client.sync import Admin
 from moldau.config import setting_name
+from moldau.console.command import command as console
+from moldau.console.options import check_options
+from moldau.console.policy_file import read_policy
+from moldau.console.roles import Login, Role
 from tests.peers.eventually import eventually
 from tests.testing.images import BIN, DOCKER, Machine, Service, service, stop_all
 from tests.testing.test_images import sends_and_reads
@@ -26,6 +31,11 @@ from tests.testing.test_images import sends_and_reads
 UNIT: Final = DOCKER / "systemd" / "moldau-broker.service"
 CHART: Final = DOCKER / "helm" / "moldau"
 EVERYTHING: Final = "connect.enabled=true,registry.enabled=true,console.enabled=true"
+ISSUER: Final = "https://id.example.org"
+OIDC: Final = (
+    f"console.login.oidc.issuer={ISSUER},"
+    "console.login.oidc.redirectUri=https://console.example.org/login/done"
+)
 NODE: Final = """
 process.roles=broker,controller
 node.id=1
@@ -152,11 +162,63 @@ def test_helm_accepts_the_chart_and_its_parts_fit_together(values: str) -> None:
 @pytest.mark.parametrize(("values", "told"), [
     ("clusterId=short", "clusterId has 22 characters"),
     ("brokers.replicas=0", "brokers.replicas is 1 or more"),
+    ("console.login.roles.roles.admin.users=ann", "console.login.roles needs a login"),
+    (f"console.login.oidc.issuer={ISSUER}", "redirectUri is the https address"),
+    (f"{OIDC},console.admin=true", "console.admin has no effect"),
+    (f"{OIDC},console.login.oidc.clientSecretKey=k", "a key of console.login.secret"),
 ])  # fmt: skip
 def test_values_that_cannot_work_are_refused(values: str, told: str) -> None:
     done = helm("template", "kafka", str(CHART), "--set", values)
     assert done.returncode != 0
     assert told in done.stderr
+
+
+def console_of(values: str) -> tuple[Namespace, dict[str, Any]]:
+    """The options of the chart's console, as its command reads them, and its pod."""
+    objects = rendered(f"console.enabled=true,{values}")
+    found = {each["metadata"]["name"]: (each, container) for each, container in containers(objects)}
+    each, container = found["kafka-console"]
+    parser = ArgumentParser()
+    console.configure(parser)
+    assert container["args"][0] == "console"
+    return parser.parse_args(container["args"][1:]), each["spec"]["template"]["spec"]
+
+
+@pytest.mark.real
+def test_the_console_of_the_chart_shows_what_the_chart_starts() -> None:
+    options, pod = console_of("connect.enabled=true,registry.enabled=true")
+    assert options.connect == "http://kafka-connect:8083"
+    assert options.registry == "http://kafka-registry:8081"
+    assert (options.admin, options.roles, options.http_config) == (False, None, None)
+    assert "httpGet" in pod["containers"][0]["readinessProbe"]
+    others, _ = console_of(
+        "console.connect=http://c:1,console.registry=http://r:2,console.admin=true"
+    )
+    assert (others.connect, others.registry, others.admin) == ("http://c:1", "http://r:2", True)
+    alone, _ = console_of("console.replicas=1")
+    assert (alone.connect, alone.registry) == (None, None)
+
+
+@pytest.mark.real
+def test_the_console_of_the_chart_asks_for_a_login() -> None:
+    roles = "console.login.roles.roles.admin.users={ann}"
+    options, pod = console_of(f"console.login.secret=keys,{roles}")
+    assert options.http_config == "/etc/moldau/login/http.properties"
+    mounts = {each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
+    assert {"/etc/moldau/login", "/etc/moldau/roles"} <= mounts
+    assert "tcpSocket" in pod["containers"][0]["readinessProbe"], "a page asks for the login, too"
+    (config,) = (
+        each
+        for each in rendered(f"console.enabled=true,console.login.secret=keys,{roles}")
+        if each["kind"] == "ConfigMap"
+    )
+    policy = read_policy(config["data"]["roles.yaml"], "roles.yaml").policy
+    assert policy.visitor(Login("ann")).role is Role.ADMIN
+    key = "console.login.secret=keys,console.login.oidc.clientSecretKey=secret"
+    provider, _ = console_of(f"{OIDC},{key}")
+    check_options(provider)
+    assert provider.oidc_issuer == ISSUER
+    assert Path(provider.oidc_client_secret_file) == Path("/etc/moldau/login/secret")
 
 
 @pytest.mark.real
