@@ -107,7 +107,10 @@ class Shop:
 def postgresql(folder: Path) -> Iterator[str]:
     """Run a server until the block ends. Yield its address for SQLAlchemy.
 
-    Its data and its socket are in this folder."""
+    Its data and its socket are in this folder. As root it runs as another user, which the wheel
+    makes by useradd: a short PATH may lack that."""
+    if os.geteuid() == 0:
+        os.environ["PATH"] = f"{os.environ.get('PATH', os.defpath)}:/usr/sbin:/sbin"
     if "XDG_RUNTIME_DIR" not in os.environ:  # the wheel needs it when it is imported
         runtime = folder / "runtime"
         runtime.mkdir(0o700)
