@@ -626,7 +626,6 @@ class Broker:
                 await self._controller.aclose()
         if self._controller_sockets is not None:
             await self._controller_sockets.aclose(0.0)
-        await close_audit(self._authorizer)
         directories, metadata = self._directories, self._metadata_directory
         membership = self._membership
         epoch = NO_EPOCH if membership is None else membership.lifecycle.broker_epoch
@@ -637,6 +636,7 @@ class Broker:
                 directories.release()
         if metadata is not None:
             metadata.release()
+        await close_audit(self._authorizer)
         if self._is_loaded and is_quiet:
             self._log.info("broker is closed")
 
