@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -21,12 +22,25 @@ _CLASSES: Final = "org.apache.spark.deploy"
 _START_S: Final = 120.0
 
 
+EXECUTOR: Final = "CoarseGrainedExecutorBackend"
+WORKER: Final = f"{_CLASSES}.worker.Worker"
+
+
 @dataclass(frozen=True)
 class Cluster:
-    """A master and its workers, which have one core each."""
+    """A master and its workers, which have one core each. `start` starts the worker with this
+    number, and returns when the master knows it."""
 
     master: str
     workers: list[subprocess.Popen[bytes]]
+    start: Callable[[int], subprocess.Popen[bytes]]
+
+    def kill_worker(self, pid: int) -> None:
+        """kill -9 of the worker with this process, and a new one in its place."""
+        number = [each.pid for each in self.workers].index(pid)
+        self.workers[number].kill()
+        assert self.workers[number].wait() == -signal.SIGKILL
+        self.workers[number] = self.start(number)
 
     def conf(self) -> dict[str, str]:
         """What a session on it needs, as settings of a connector."""
@@ -48,20 +62,26 @@ def standalone_cluster(folder: Path) -> Iterator[Cluster]:
         words = ("--host", HOST, "--port", str(port), "--webui-port", "0")
         stack.enter_context(_running(f"{_CLASSES}.master.Master", words, log, folder))
         wait_until(lambda: "Starting Spark master" in _text(log), "a master", _START_S)
-        workers = [
-            stack.enter_context(
-                _running(
-                    f"{_CLASSES}.worker.Worker",
-                    ("--host", HOST, "--webui-port", "0", "-c", "1", "-m", "600m",
-                     "-d", str(folder / f"work-{number}"), master),
-                    folder / f"worker-{number}.log",
-                    folder,
-                )
-            )
-            for number in range(2)
-        ]  # fmt: skip
-        wait_until(lambda: _text(log).count("Registering worker") == 2, "two workers", _START_S)
-        yield Cluster(master, workers)
+        begun: list[subprocess.Popen[bytes]] = []
+
+        def begin(number: int) -> subprocess.Popen[bytes]:
+            own = ("-c", "1", "-m", "600m", "-d", str(folder / f"work-{number}"), master)
+            words = ("--host", HOST, "--webui-port", "0", *own)
+            out = folder / f"worker-{number}.log"
+            begun.append(stack.enter_context(_running(WORKER, words, out, folder)))
+            return begun[-1]
+
+        def are_known() -> bool:
+            return _text(log).count("Registering worker") == len(begun)
+
+        def start(number: int) -> subprocess.Popen[bytes]:
+            found = begin(number)
+            wait_until(are_known, f"a worker in place of {number}", _START_S)
+            return found
+
+        workers = [begin(number) for number in range(2)]
+        wait_until(are_known, "two workers", _START_S)
+        yield Cluster(master, workers, start)
 
 
 @contextmanager
@@ -81,7 +101,7 @@ def _running(
         "SPARK_DAEMON_MEMORY": "200m",
         "SPARK_DAEMON_JAVA_OPTS": QUICK_JAVA,
     }
-    with log.open("wb") as out:
+    with log.open("ab") as out:
         process = subprocess.Popen(  # noqa: S603 - the wheel's own script
             [str(home / "bin" / "spark-class"), name, *words],
             stdin=subprocess.DEVNULL,
@@ -94,6 +114,13 @@ def _running(
     finally:
         process.kill()
         process.wait()
+
+
+def above(pid: int, word: str) -> int:
+    """The process with this word in its command that has started `pid`, or one above it has."""
+    while word.encode() not in Path(f"/proc/{pid}/cmdline").read_bytes():
+        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
+    return pid
 
 
 def _text(path: Path) -> str:

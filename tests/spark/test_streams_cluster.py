@@ -1,4 +1,4 @@
-"""A cluster of two workers gives what the embedded engine gives, also when an executor is lost."""
+"""A cluster of two workers gives what the embedded engine gives, also when it loses parts."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ import pytest
 
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
-from tests.spark.clusters import standalone_cluster
+from tests.spark.clusters import EXECUTOR, WORKER, above, standalone_cluster
 from tests.spark.test_streams_kills import Engines, driver
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 
-def test_two_workers_give_what_the_embedded_engine_gives_although_an_executor_is_killed(
+def test_two_workers_give_what_the_embedded_engine_gives_although_parts_are_killed(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
 ) -> None:
     pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -35,13 +35,13 @@ def test_two_workers_give_what_the_embedded_engine_gives_although_an_executor_is
         engines.write(300, 100, waits="k0")
         spark.run_until(lambda: bool(gate.is_reached and gate.waiting()))
         # In the middle of a batch; the executor's stores are read again from the checkpoint.
-        os.kill(executor_above(gate.waiting()[0]), signal.SIGKILL)
+        os.kill(above(gate.waiting()[0], EXECUTOR), signal.SIGKILL)
         gate.open()
         engines.check(spark)
 
-
-def executor_above(pid: int) -> int:
-    """The executor that a process of Python works for."""
-    while b"CoarseGrainedExecutorBackend" not in Path(f"/proc/{pid}/cmdline").read_bytes():
-        pid = int(Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[1])
-    return pid
+        gate = apps.Gate(tmp_path / "gate")
+        engines.write(400, 50, waits="k0")
+        spark.run_until(lambda: bool(gate.is_reached and gate.waiting()))
+        cluster.kill_worker(above(gate.waiting()[0], WORKER))
+        gate.open()
+        engines.check(spark)

@@ -26,7 +26,6 @@ from tests.spark.conftest import QUICK_JAVA
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 ROOT = Path(__file__).parents[2]
 _WAIT_S = 400.0
-_STARTS_MAX = 5
 _CONF = (
     f"--conf spark.executor.memory=512m --conf 'spark.executor.extraJavaOptions={QUICK_JAVA}' "
     f"--driver-java-options '{QUICK_JAVA}' pyspark-shell"
@@ -39,6 +38,8 @@ class Driver:
     It is started again when it ends, as a supervisor does: on a busy machine Spark gives up when
     one of its processes is not there within ten seconds."""
 
+    starts_max = 5
+
     def __init__(self, words: list[str], environment: dict[str, str], log: Path) -> None:
         self._words = words
         self._environment = environment
@@ -48,7 +49,7 @@ class Driver:
 
     def _started(self) -> subprocess.Popen[bytes]:
         self._starts += 1
-        assert self._starts <= _STARTS_MAX, self._log.read_text(errors="replace")[-3000:]
+        assert self._starts <= self.starts_max, self._log.read_text(errors="replace")[-3000:]
         with self._log.open("ab") as out:
             return subprocess.Popen(  # noqa: S603 - our own command
                 [sys.executable, "-m", "moldau.cli", *self._words],
@@ -64,12 +65,22 @@ class Driver:
         """Return when it holds."""
 
         def is_done() -> bool:
-            if self._process.poll() is not None:
+            if not self.is_running:
                 self.kill()
                 self._process = self._started()
             return holds()
 
         wait_until(is_done, f"see {self._log}", _WAIT_S)
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    def stop(self) -> None:
+        """Stop it as an operator does."""
+        self._process.terminate()
+        assert self._process.wait(_WAIT_S) == 0, self._log.read_text(errors="replace")[-3000:]
 
     def kill(self) -> None:
         """Kill it, with Java."""
