@@ -1,5 +1,5 @@
-"""Drivers, executors, workers and brokers are killed in turn, each in the middle of a batch, and an
-app is moved over machines: what it writes is what one process makes of one record after another.
+"""Drivers, executors, workers and brokers are killed in turn, each in the middle of a batch: what
+an app writes is what one process makes of one record after another.
 
 MOLDAU_STREAMS_KILLS says how many kills there are; the whole run has 15 and takes minutes.
 """
@@ -98,9 +98,8 @@ class Records:
         """How many outputs there should be."""
         return sum(map(len, self.wanted.values()))
 
-    def check(self, spark: Driver, count: int | None = None) -> int:
-        """Wait until there are `count` outputs, or all, and compare each; return how many it
-        were."""
+    def check(self, spark: Driver, count: int | None = None) -> None:
+        """Wait until there are `count` outputs, or all, and compare each."""
         enough, found = self.total if count is None else count, _new()
         with apps.Reader(self.servers, self._app) as reader:
 
@@ -110,14 +109,20 @@ class Records:
 
             spark.run_until(is_there)
         assert found == {place: self.wanted[place][: len(rows)] for place, rows in found.items()}
-        return sum(map(len, found.values()))
 
     def check_all(self) -> None:
         """Compare what is there for good."""
+        assert self._found() == self.wanted
+
+    def count(self) -> int:
+        """How many outputs there are."""
+        return sum(map(len, self._found().values()))
+
+    def _found(self) -> Found:
         found = _new()
         with apps.Reader(self.servers, self._app) as reader:
             self._read(reader, found)
-        assert found == self.wanted
+        return found
 
     def _read(self, reader: apps.Reader, found: Found) -> None:
         for each in reader.new():
@@ -196,20 +201,3 @@ def test_kills_of_all_kinds_lose_nothing_and_double_nothing(tmp_path: Path) -> N
     kinds = list(islice(cycle(KINDS), KILLS))
 
     assert kill_in_turn(tmp_path, kinds) == Counter(kinds)
-
-
-def test_an_app_goes_on_from_one_core_to_a_cluster_and_back(tmp_path: Path) -> None:
-    gate = apps.Gate(tmp_path / "gate")
-    gate.open()
-    with series(tmp_path) as (records, _, cluster):
-        records.write()
-        found = 0
-        for master in ("local[1]", cluster.master, "local[1]", cluster.master):
-            with driver(records.servers, records.name, tmp_path, gate, master) as spark:
-                records.write(has_cities=False)
-                found = records.check(spark, found + 1)
-                records.write(has_cities=False)
-                spark.stop()
-        with driver(records.servers, records.name, tmp_path, gate, "local[2]") as spark:
-            records.check(spark)
-        records.check_all()
