@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import sqlalchemy as sa
 
+from moldau.connectors.spark import database as database_sink
 from moldau.connectors.spark.batch_numbers import BATCH_TABLE
 from moldau.connectors.spark.batches import QueryCheckpoint
 from moldau.connectors.spark.config import SparkSinkConfig
@@ -148,6 +149,18 @@ def test_upsert_replaces_the_row_with_the_same_key(
         (1, 1.0), (2, 20.0), (3, 30.0),
     ]  # fmt: skip
     assert database.rows(f"SELECT query, batch FROM {BATCH_TABLE}") == [("lake orders", 2)]
+
+
+def test_the_last_row_of_a_key_counts_in_a_batch_of_several_pieces(
+    batch: Any, database: TestDatabase, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(database_sink, "_ROWS", 30)
+    target = sink(database.url, folder=str(tmp_path), **{"sink.mode": "upsert", "sink.keys": "id"})
+    target.write(batch(*((each % 40, float(each)) for each in range(100))), 0)
+
+    assert database.rows("SELECT id, amount FROM orders ORDER BY id") == [
+        (each, float(each + (80 if each < 20 else 40))) for each in range(40)
+    ]
 
 
 @pytest.mark.databases("postgresql", "sqlite", "mariadb")

@@ -130,6 +130,8 @@ class CopyWriter(TableWriter):
         self._stages: dict[tuple[TableId, tuple[str, ...]], int] = {}
         self._types: dict[TableId, dict[str, int]] = {}
         self._views: dict[TableId, bool] = {}
+        self._filled: dict[str, object] = {}
+        """The transaction that each staging table was last filled in: its end empties the table."""
 
     def write_columns(
         self,
@@ -224,6 +226,10 @@ class CopyWriter(TableWriter):
             f"CREATE TEMPORARY TABLE IF NOT EXISTS {stage} ON COMMIT DELETE ROWS AS SELECT "
             f"{self.dialect.names(columns)} FROM {self.dialect.table(target.table)} WITH NO DATA"
         )
+        transaction = connection.get_transaction()
+        if self._filled.get(stage) is transaction:
+            connection.exec_driver_sql(f"TRUNCATE {stage}")
+        self._filled[stage] = transaction
         self._copy(stage, columns, rows)
         return stage
 
