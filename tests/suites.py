@@ -90,6 +90,7 @@ HUNTS: Final = frozenset(
         "tests/simulation/test_replicated_log.py::test_a_planted_bug_is_found",
         "tests/spark/test_streams_series.py"
         "::test_kills_of_all_kinds_lose_nothing_and_double_nothing",
+        "tests/spark/test_streams_series.py::test_an_app_goes_on_from_one_core_to_a_cluster_and_back",
     }
 )
 """Tests of the tests: each plants bugs and looks for seeds that find them; and series of kills that

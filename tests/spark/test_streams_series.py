@@ -1,5 +1,5 @@
-"""Drivers, executors, workers and brokers are killed in turn, each in the middle of a batch: what
-an app writes is what one process makes of one record after another.
+"""Drivers, executors, workers and brokers are killed in turn, each in the middle of a batch, and an
+app is moved over machines: what it writes is what one process makes of one record after another.
 
 MOLDAU_STREAMS_KILLS says how many kills there are; the whole run has 15 and takes minutes.
 """
@@ -201,3 +201,20 @@ def test_kills_of_all_kinds_lose_nothing_and_double_nothing(tmp_path: Path) -> N
     kinds = list(islice(cycle(KINDS), KILLS))
 
     assert kill_in_turn(tmp_path, kinds) == Counter(kinds)
+
+
+def test_an_app_goes_on_from_one_core_to_a_cluster_and_back(tmp_path: Path) -> None:
+    gate = apps.Gate(tmp_path / "gate")
+    gate.open()
+    with series(tmp_path) as (records, _, cluster):
+        records.write()
+        for master in ("local[1]", cluster.master, "local[1]", cluster.master):
+            before = records.count()
+            with driver(records.servers, records.name, tmp_path, gate, master) as spark:
+                records.write(has_cities=False)
+                records.check(spark, before + 1)
+                records.write(has_cities=False)
+                spark.stop()
+        with driver(records.servers, records.name, tmp_path, gate, "local[2]") as spark:
+            records.check(spark)
+        records.check_all()
