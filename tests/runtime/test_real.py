@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import gc
+import socket
 import subprocess
 import sys
 import threading
@@ -284,3 +285,25 @@ def test_blocking_work_cannot_stop_its_caller_from_hearing() -> None:
 
     run(main)
     simulate(main)
+
+
+def test_a_connection_that_was_accepted_before_its_listener_closed_gets_its_protocol() -> None:
+    async def main(runtime: Runtime) -> None:
+        made: list[asyncio.BaseTransport] = []
+        is_made = asyncio.Event()
+
+        class Accepted(asyncio.Protocol):
+            def connection_made(self, transport: asyncio.BaseTransport) -> None:
+                made.append(transport)
+                is_made.set()
+
+        listener = await runtime.network.listen(Accepted, "127.0.0.1", 0)
+        with socket.create_connection(("127.0.0.1", listener.port)):
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)  # now it is accepted, and a task is to set it up
+            listener.close()
+            async with asyncio.timeout(30):
+                await is_made.wait()
+            made[0].abort()  # type: ignore[attr-defined]
+
+    run(main, loop="asyncio")

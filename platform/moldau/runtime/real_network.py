@@ -9,9 +9,10 @@ Python 3.11 and used directly there. uvloop does not resolve names itself here: 
 from __future__ import annotations
 
 import asyncio
+import socket
 import sys
 from collections.abc import Callable, Iterable
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from typing import TYPE_CHECKING, Any, TypeVar, cast
 
 from moldau.runtime.handshakes import Handshakes
@@ -156,11 +157,29 @@ class RealListener(Listener):
         return list(self._addresses)
 
     def close(self) -> None:
-        """Free the port."""
+        """Accept no more, and free the port."""
         for server in self._servers:
-            server.close()
+            _close(server)
         if self._handshakes is not None:
             self._handshakes.close()
+
+
+def _close(server: asyncio.Server) -> None:
+    """Close a server after its last connections are set up.
+
+    1. asyncio's loop accepts a connection, and a task is to set it up. 2. The server is closed.
+    3. The task asserts that it is open, so the connection stays open without a protocol. So here
+    the sockets stop to listen at once, and the server is closed behind such tasks."""
+    loop = server.get_loop()
+    if _is_uvloop(loop):
+        server.close()
+        return
+    for each in server.sockets:
+        with suppress(NotImplementedError):  # Windows
+            loop.remove_reader(each.fileno())
+        with suppress(OSError):  # where only a close ends listening
+            each.shutdown(socket.SHUT_RDWR)
+    loop.call_soon(server.close)
 
 
 def _under_tls(
