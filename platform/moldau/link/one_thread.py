@@ -11,15 +11,20 @@ if TYPE_CHECKING:
 
 
 class OneThread:
-    """Does one step after the other. A caller that gives up leaves its step to its end, so a server
-    that does not answer holds up one thread and no more."""
+    """Does one step after the other, in their order. A caller that gives up leaves its step to its
+    end, so a server that does not answer holds up one thread and no more. The end of a step wakes
+    the next caller alone, however many wait."""
 
     def __init__(self) -> None:
-        self._working: asyncio.Future[bytes] | None = None
+        self._lock = asyncio.Lock()
 
     async def result(self, runtime: Runtime, wanted: Work) -> bytes:
         """Do the step. Raise what it raises."""
-        while self._working is not None and not self._working.done():
-            await asyncio.wait([self._working])
-        self._working = runtime.run_blocking(wanted.result)
-        return await asyncio.shield(self._working)
+        await self._lock.acquire()
+        try:
+            working = runtime.run_blocking(wanted.result)
+        except BaseException:
+            self._lock.release()
+            raise
+        working.add_done_callback(lambda _: self._lock.release())
+        return await asyncio.shield(working)

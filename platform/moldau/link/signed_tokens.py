@@ -24,6 +24,8 @@ ALGORITHMS: Final = (
 )
 _USER_CHARACTERS_MAX: Final = 256
 _KEYS_TRIED_MAX: Final = 16
+_HEADER_CHARACTERS_MAX: Final = 1024
+"""A longer header is not even read: it may nest too deeply."""
 """Of a token that names no key: each try costs a check of a signature."""
 
 
@@ -107,7 +109,7 @@ class TokenCheck:
         except InvalidKeyIdError:
             self._keys.on_unknown()
             raise UnknownKey("the token names a key that is not known") from None
-        except (JoseError, ValueError, KeyError, TypeError) as error:
+        except (JoseError, ValueError, KeyError, TypeError, RecursionError) as error:
             raise TokenRefused(f"the token is not valid: {type(error).__name__}") from None
         terms = self._terms
         if claims.get("iss") != terms.issuer:
@@ -144,7 +146,10 @@ def _signed_claims(token: str, keys: Any) -> dict[str, Any]:
     from joserfc import jwt
     from joserfc.errors import BadSignatureError, JoseError
 
-    header = json.loads(urlsafe_b64decode(token.partition(".")[0] + "=="))
+    segment = token.partition(".")[0]
+    if len(segment) > _HEADER_CHARACTERS_MAX:
+        raise ValueError
+    header = json.loads(urlsafe_b64decode(segment + "=="))
     if "kid" in header:
         return jwt.decode(token, keys, algorithms=list(ALGORITHMS)).claims
     for key in keys.keys[:_KEYS_TRIED_MAX]:

@@ -93,6 +93,13 @@ def test_each_shard_serves_metrics_and_registry_at_a_port_of_its_own() -> None:
     }
 
 
+def test_each_shard_has_an_audit_log_of_its_own() -> None:
+    settings = of_a_cluster(moldau_audit_log="/var/log/audit.jsonl")
+    assert "moldau.audit.log" not in values(settings, 0, is_standalone=False)
+    second = values(settings, 1, is_standalone=False)
+    assert second["moldau.audit.log"] == "/var/log/audit.jsonl.shard-1"
+
+
 def test_ports_that_two_need_are_refused() -> None:
     settings = of_a_cluster(listeners="PLAINTEXT://h1:9092,CONTROLLER://h1:9093")
     with pytest.raises(ConfigError, match="behind the ports of all shards"):

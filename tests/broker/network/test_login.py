@@ -36,11 +36,12 @@ def run(
     renew_ms_max: int = 0,
     delay_ms: int = 100,
     away: Away | None = None,
+    make: type[PlainServer] = PlainServer,
 ) -> list[str]:
     """Play against a listener with PLAIN, and return the log."""
     users = {"alice": "canary", "bob": "canary"}
     terms = LoginTerms(
-        {"PLAIN": Method(lambda: PlainServer(users), renew_ms_max, away)},
+        {"PLAIN": Method(lambda: make(users), renew_ms_max, away)},
         failure_delay_ms=delay_ms,
         receive_bytes_max=1000,
     )
@@ -328,3 +329,22 @@ def test_a_login_is_renewed_by_the_same_user_alone() -> None:
 
     lines = run("simulated", scenario, renew_ms_max=5000)
     assert [each for each in lines if "a login is renewed by another user" in each]
+
+
+class Broken(PlainServer):
+    """A mechanism with a bug."""
+
+    def step(self, message: bytes) -> bytes:
+        raise RuntimeError(message)
+
+
+@pytest.mark.parametrize("arena", ARENAS)
+def test_a_bug_in_a_mechanism_is_a_refused_login_without_a_traceback(arena: str) -> None:
+    async def scenario(at: Arena, service: ScriptedService) -> None:
+        client = await at.connect()
+        assert (await log_in(client)).error_code == FAILED
+        assert await client.is_closed()
+
+    lines = run(arena, scenario, make=Broken)
+    assert [each for each in lines if "the mechanism failed: RuntimeError" in each]
+    assert not [each for each in lines if "Traceback" in each]

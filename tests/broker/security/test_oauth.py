@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from base64 import b64encode
 from typing import Any
 
 import pytest
@@ -84,6 +85,8 @@ def test_the_login_ends_with_the_token() -> None:
 
 
 SECRET = OctKey.import_key("secret-secret-secret-secret-secret", {"kid": "one"})
+DEEP = f"{b64encode(b'[' * 2_000).decode()}.x.x"
+"""A header that nests so deeply that reading it would exhaust the stack."""
 STRANGER = ECKey.generate_key("P-256", parameters={"kid": "one"})
 
 
@@ -113,6 +116,7 @@ STRANGER = ECKey.generate_key("P-256", parameters={"kid": "one"})
         "e30.e30.",
         "eyJhbGciOiJub25lIn0." + token().split(".")[1] + ".",
         "not.a.token",
+        DEEP,
         "x",
     ],
 )

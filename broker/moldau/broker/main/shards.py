@@ -8,6 +8,7 @@ The other shards differ in what two nodes cannot share:
 | node.id | that of shard 0, plus K |
 | ports of broker listeners, of metrics and of the registry | those of shard 0, plus K |
 | log.dirs, metadata.log.dir | each with a folder `shard-K` |
+| moldau.audit.log | that of shard 0, with `.shard-K` behind it |
 | process.roles | only shard 0 may be a controller |
 | broker.rack | the same for all, so that replicas are spread over hosts |
 
@@ -28,6 +29,7 @@ from moldau.broker.settings.controller import (
 )
 from moldau.broker.settings.node import broker_id, broker_rack, node_id, process_roles
 from moldau.broker.settings.registry import moldau_registry_advertised, moldau_registry_listener
+from moldau.broker.settings.security import moldau_audit_log
 from moldau.broker.settings.telemetry import moldau_metrics_listener
 from moldau.config import overrides
 from moldau.errors import ConfigError
@@ -93,6 +95,9 @@ def shard_layer(settings: Settings, number: int, count: int, *, is_standalone: b
     metadata = settings[metadata_log_dir]
     if metadata is not None:
         found[metadata_log_dir.name] = shard_folder(metadata, number)
+    audit = settings[moldau_audit_log]
+    if audit and number:
+        found[moldau_audit_log.name] = f"{audit}.{FOLDER}{number}"
     cordoned = settings[log_rows.cordoned_log_dirs]
     if cordoned and cordoned != ("*",):
         found[log_rows.cordoned_log_dirs.name] = ",".join(

@@ -169,14 +169,16 @@ class LoginService:
         login = session.login
         try:
             answer = answer_of()
-        except LoginFailed as error:
+        except Exception as error:  # also a bug in a mechanism must not end in the event loop
+            is_told = isinstance(error, LoginFailed)
+            why = str(error) if is_told else f"the mechanism failed: {type(error).__name__}"
             words = "Authentication failed: Invalid user credentials"
             if login.mechanism:
                 words += f" with SASL mechanism {login.mechanism}"
             response = SaslAuthenticateResponse(
                 error_code=ErrorCode.SASL_AUTHENTICATION_FAILED, error_message=words, auth_bytes=b""
             )
-            self._refuse(request, response, str(error))
+            self._refuse(request, response, why)
             return
         response = SaslAuthenticateResponse(
             error_code=0,

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, NoReturn
 
 from moldau.broker.security.gssapi import Acceptor, GssServer, own_realm
 from moldau.broker.security.kerberos_names import KerberosNames, parse_kerberos_rules
-from moldau.broker.security.mechanism import LoginFailed
 from moldau.broker.settings import sasl
 from moldau.errors import ConfigError
 from moldau.link.gss import library
@@ -55,7 +54,7 @@ def in_a_thread(runtime: Runtime) -> Away:
     async def work(step: Step, then: Callable[[Step], object]) -> None:
         try:
             answer = await thread.result(runtime, Work(step))
-        except LoginFailed as error:
+        except Exception as error:  # the login waits for an answer, whatever went wrong
             then(partial(_fail, error))
         else:
             then(lambda: answer)
@@ -63,5 +62,5 @@ def in_a_thread(runtime: Runtime) -> Away:
     return lambda step, then: runtime.spawn(work(step, then), name="kerberos-login")
 
 
-def _fail(error: LoginFailed) -> NoReturn:
+def _fail(error: Exception) -> NoReturn:
     raise error
