@@ -419,7 +419,7 @@ class Watch:
                 shard.tape.append((each.offset, each.key, each.value))
                 if isinstance(each.key, OffsetCommitKey):
                     self._on_offset(each.key, each.value)
-        shard.home = live.world._home  # type: ignore[attr-defined]
+        shard.home = live.services._node  # type: ignore[attr-defined]
         _compare_all(live, shard.make_again())
         self._note_stored(index, live)
 

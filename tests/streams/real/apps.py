@@ -57,6 +57,14 @@ rows = together.table(f"{NAME}-narrow", str, key=str)
     .to(f"{NAME}-out")
 )
 
+# Two streams as one, of which one may have more partitions than the other.
+both = Streams(NAME)
+(
+    both.stream(f"{NAME}-wide", str, key=str)
+    .merge(both.stream(f"{NAME}-narrow", str, key=str))
+    .to(f"{NAME}-out")
+)
+
 # What `words` keeps as a table, kept as windows, and with values of another type.
 kind_changed = Streams(NAME)
 (

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from moldau.client import NewTopic
+from moldau.client.sync import Admin, Producer
 from tests.conformance.broker import MoldauBroker
 from tests.conformance.broker import moldau as moldau
 from tests.peers.eventually import eventually
@@ -58,6 +60,24 @@ def test_after_kill_counts_are_at_least_exact_and_the_tail_alone_is_restored(
     app.read(lambda found: found.get("last"))
     app.stop(process)
     assert app.restored() < total
+
+
+def test_a_stream_of_topics_with_unequal_partition_counts_reads_all_of_them(
+    moldau: MoldauBroker, tmp_path: Path
+) -> None:
+    app = App(moldau.bootstrap_servers, f"both-{tmp_path.name}", tmp_path, "both").make()
+    counts = {f"{app.name}-wide": 4, f"{app.name}-narrow": 2}
+    with Admin(bootstrap_servers=app.servers) as admin:
+        for topic, count in counts.items():
+            admin.create_topic(NewTopic(topic, count, 1))
+    sent = {f"{topic} {at}": at for topic, count in counts.items() for at in range(count)}
+    with Producer(bootstrap_servers=app.servers) as producer:
+        for key, at in sent.items():
+            value = str(at).encode()
+            producer.send(key.split()[0], value, key=key.encode(), partition=at).result()
+    process = app.start()
+    app.read(lambda found: found == sent)
+    app.stop(process)
 
 
 def test_windows_are_counted_over_a_clean_restart(moldau: MoldauBroker, tmp_path: Path) -> None:

@@ -36,6 +36,10 @@ class Layout:
         """Return how many tasks a program has, one for each partition."""
         return task_count(program, self.counts)
 
+    def topics(self, program: Program, partition: int) -> tuple[str, ...]:
+        """Return the inputs of a task: inputs of a program may have different partition counts."""
+        return tuple(each for each in program.inputs if partition < self.counts[each])
+
     def inputs(self) -> tuple[str, ...]:
         """Return the topics that the app's group subscribes to."""
         return tuple(sorted({topic for program in self.plan.programs for topic in program.inputs}))

@@ -100,7 +100,7 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
             versions = {}
             for partition in range(layout.tasks(program)):
                 offsets = {}
-                for topic in program.inputs:
+                for topic in layout.topics(program, partition):
                     at = committed.get(TopicPartition(topic, partition))
                     offsets[topic] = EARLIEST if at is None else at.offset
                 version, count = _snapshot(program, partition, committed, reader, kept)
@@ -133,7 +133,7 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
         records: list[tuple[str, int, ChangelogRecords]] = []
         rows, tasks = 0, 0
         for program, partition in _tasks(plan, layout):
-            version = _taken(plan, program, partition, kept, settings, admin)
+            version = _taken(layout, program, partition, kept, settings, admin)
             for topic, offset in version.offsets.items():
                 where = TopicPartition(topic, partition)
                 left_at[where] = OffsetAndMetadata(max(offset, 0), metadata=leaving)
@@ -209,7 +209,7 @@ def _snapshot(
 
 
 def _taken(
-    plan: Plan,
+    layout: Layout,
     program: Program,
     partition: int,
     kept: Checkpoint,
@@ -222,9 +222,10 @@ def _taken(
     before = version or Version()
     if not settings.is_exactly_once:
         return before
-    offsets = {topic: before.offsets.get(topic, 0) for topic in program.inputs}
-    task = plan.app, program.index, partition
-    batch = TaskBatch(*task, kept.id, kept.run, last + 1, bool(plan.repartitions))
+    topics = layout.topics(program, partition)
+    offsets = {topic: before.offsets.get(topic, 0) for topic in topics}
+    task = layout.plan.app, program.index, partition
+    batch = TaskBatch(*task, kept.id, kept.run, last + 1, bool(layout.plan.repartitions))
     with told_of_drivers(batch):
         recorded = take_task(settings.of("producer"), admin, batch, offsets)
     return recorded_version(recorded, kept.id, batch.batch, before) or before

@@ -191,6 +191,8 @@ def _process(task: Task, given: TaskRanges, reader: RangeReader, delivery: Deliv
     A task that lacks records of an input, of which the log has more, leaves the rest to the next
     batch."""
     clock, records = RealClock(), 0
+    for topic in set(task.program.inputs).difference(each.topic for each in given.ranges):
+        task.set_at_end(topic, True)  # it has fewer partitions than another input
     while True:
         unread = reader.unread
         for each in given.ranges:

@@ -188,6 +188,8 @@ class OwnTasks:
         held: dict[str, LooksUp] = {} if self._globals is None else {**self._globals.stores}
         held |= {} if self._lakes is None else self._lakes.rows
         task = self._make_task(program, task_id.partition, backings, texts, held)
+        for topic in set(program.inputs).difference(where.topic for where in inputs):
+            task.set_at_end(topic, True)  # it has fewer partitions than another input
         offsets = {where.topic: committed[where].offset for where in inputs if where in committed}
         return WorkerTask(task_id, program, inputs, task, database, committed=offsets)
 
