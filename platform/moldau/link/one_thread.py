@@ -21,10 +21,11 @@ class OneThread:
     async def result(self, runtime: Runtime, wanted: Work) -> bytes:
         """Do the step. Raise what it raises."""
         await self._lock.acquire()
+        working: asyncio.Future[bytes] | None = None
         try:
             working = runtime.run_blocking(wanted.result)
-        except BaseException:
-            self._lock.release()
-            raise
+        finally:
+            if working is None:
+                self._lock.release()
         working.add_done_callback(lambda _: self._lock.release())
         return await asyncio.shield(working)
