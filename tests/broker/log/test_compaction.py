@@ -38,7 +38,9 @@ from tests.broker.log.simulated_node import SimulatedNode
 
 @pytest.fixture
 def writer() -> Writer:
-    return Writer(open_log(SimulatedNode().files))
+    made = Writer(open_log(SimulatedNode().files))
+    made.log.state.is_everywhere = True
+    return made
 
 
 def test_of_each_key_the_newest_record_stays(writer: Writer) -> None:
@@ -80,6 +82,15 @@ def test_a_tombstone_stays_for_its_time_and_then_goes(writer: Writer) -> None:
         clean(log, now, cleaned_offset=first.end_offset)
         assert len(pairs_of(log)) == left
     assert pairs_of(log) == [(1, "b", "1")]
+
+
+def test_a_log_without_word_of_its_replicas_keeps_tombstones() -> None:
+    writer = Writer(open_log(SimulatedNode().files))
+    writer.write(("a", None))
+    writer.roll()
+    for now in (NOW, NOW + DAY_MS, NOW + 2 * DAY_MS):
+        clean(writer.log, now)
+    assert pairs_of(writer.log) == [(0, "a", None)]
 
 
 def test_a_tombstone_still_deletes_what_older_segments_hold(writer: Writer) -> None:

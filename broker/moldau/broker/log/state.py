@@ -80,8 +80,8 @@ class LogState:
         is_clean = found.is_clean and self.log_end_offset > 0
         self.durability = Durability(self.segments.active.base_offset, is_clean)
         self.failure: Exception | None = None
-        self.is_everywhere = True
-        """Whether every replica of the partition is in sync. The owner sets this. Until then
+        self.is_everywhere = False
+        """Whether every replica of the partition is in sync. The owner sets it; until then
         compaction keeps the records that say of others that they are gone."""
         self.jitter = 0.0
         """This log's share, 0 to 1, of `segment.jitter.ms`."""
