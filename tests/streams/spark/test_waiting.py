@@ -54,9 +54,9 @@ def test_an_app_waits_while_its_broker_is_away_and_each_record_counts_once(
         servers = broker.bootstrap_servers
         given = {
             "bootstrap.servers": servers,
-            "admin.default.api.timeout.ms": "500",
-            "producer.max.block.ms": "500",
-            "producer.start.timeout.ms": "200",
+            "admin.default.api.timeout.ms": "3000",
+            "producer.max.block.ms": "3000",
+            "producer.start.timeout.ms": "2000",
         }
         apps.make_topics(servers, app)
         kept = prepared(app.plan(), str(tmp_path / "checkpoint"), given)
