@@ -14,7 +14,7 @@ from tests.mirror.running import copied, create, mirrored, mirroring
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
-COUNT = 30_000
+COUNT = 150_000
 
 
 def write(bootstrap: str, transaction: int, *, aborts: bool) -> None:
@@ -36,8 +36,8 @@ def test_a_killed_exactly_once_mirror_copies_each_record_once(tmp_path: Path) ->
         for transaction in range(8):
             write(source, transaction, aborts=transaction in (2, 5))
         words = ["--from", source, "--to", target, "--topics", "orders", "--exactly-once",
-                 "--set", "source.consumer.fetch.max.bytes=20000",
-                 "--set", "source.consumer.max.partition.fetch.bytes=20000"]  # fmt: skip
+                 "--set", "source.consumer.fetch.max.bytes=3000",
+                 "--set", "source.consumer.max.partition.fetch.bytes=3000"]  # fmt: skip
 
         with mirroring(tmp_path, *words):
             wait_until(lambda: begun(target, "source.orders"), "some records are copied")
