@@ -19,7 +19,7 @@ _SUSPICIOUS = re.compile(r"password|secret|proof|hmac|stored_key|server_key|veri
 
 @finding
 def plain_compares(source: Source) -> Found:
-    """`==`, `!=` and `in` with a side whose last name is that of a secret."""
+    """`==`, `!=` and `in` with a side that ends with the name of a secret."""
     if not _SUSPICIOUS.search(source.text):
         return {}
     found = {}

@@ -1,5 +1,5 @@
 """A Connect worker that answers as Apache Kafka's: with the values of all settings, of a connector
-whose PIN is a secret by its type alone."""
+with a PIN that is a secret by its type alone."""
 
 from __future__ import annotations
 

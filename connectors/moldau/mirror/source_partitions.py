@@ -1,7 +1,7 @@
 """The partitions of the source that a task reads, also while some of them are gone.
 
-A partition that is gone, or whose broker has old metadata, is left out; the others are read on. It
-is looked for at each refresh interval, and taken up where its copy ends. If its topic is another
+A partition that is gone, or that its broker does not know yet, is left out; the others are read on.
+It is looked for at each refresh interval, and taken up where its copy ends. If its topic is another
 one by then (`copied`), it is read from its beginning. A topic that is replaced while it is read is
 the consumer's affair, with the same result and a line in its log.
 

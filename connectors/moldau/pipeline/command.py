@@ -22,8 +22,6 @@ _PORT: Final = whole(1, 65_535)
 _SECONDS: Final = whole(0, 86_400)
 _IDLE_S: Final = 10
 _PAUSE_S: Final = 1.0
-_DEV: Final = ".moldau/dev/pipeline"
-"""Where `moldau dev` keeps the data of the pipeline that it runs."""
 
 
 class PipelineCommand:
@@ -193,12 +191,13 @@ def _data_directory(
 def _looked_at(arguments: Namespace, reading: PipelineReading, directory: str) -> DataDirectory:
     """Return the directory of the pipeline that runs: its own, or the one in which `moldau dev`
     runs it."""
+    from moldau.connect.commands.dev_folders import DIRECTORY, PIPELINE
     from moldau.pipeline.data_directory import DataDirectory
 
     data = _data_directory(arguments, reading, directory)
     if arguments.data is not None or data.is_running():
         return data
-    dev = DataDirectory(data.files, f"{directory}/{_DEV}")
+    dev = DataDirectory(data.files, f"{directory}/{DIRECTORY}/{PIPELINE}")
     runs_here = dev.is_running() and dev.load().name == reading.pipeline.name
     return dev if runs_here and arguments.target is None else data
 

@@ -27,7 +27,7 @@ MSK_IAM: Final = "msk-iam"
 KEYCLOAK: Final = "keycloak"
 ENTRA: Final = "entra"
 OIDC_PROVIDERS: Final = (KEYCLOAK, ENTRA)
-"""The values of `oauth` whose token endpoint follows from the issuer."""
+"""The values of `oauth` for which the token endpoint follows from the issuer."""
 JWT_BEARER: Final = f"{_PACKAGE}JwtBearerJwtRetriever"
 CALLBACKS: Final = (
     f"{_PACKAGE}OAuthBearerLoginCallbackHandler",
@@ -39,10 +39,11 @@ oauth = Setting(
     "oauth",
     STRING,
     None,
-    "Where the tokens of OAUTHBEARER come from: `keycloak` or `entra`, whose token endpoint "
-    "follows from sasl.oauthbearer.expected.issuer, or `msk-iam`, which signs them with the keys "
-    "of AWS; in Python also an async function that returns a token, a `TokenEndpoint` or an "
-    "`MskIam`. Without it they come from sasl.oauthbearer.token.endpoint.url.",
+    "Where the tokens of OAUTHBEARER come from: `keycloak` or `entra`, each with the token "
+    "endpoint that follows from sasl.oauthbearer.expected.issuer, or `msk-iam`, which signs them "
+    "with the keys of AWS; in Python also an async function that returns a token, a "
+    "`TokenEndpoint` or an `MskIam`. Without it they come from "
+    "sasl.oauthbearer.token.endpoint.url.",
 )
 sasl_oauthbearer_token_endpoint_url = Setting(
     "sasl.oauthbearer.token.endpoint.url",
@@ -54,8 +55,8 @@ sasl_oauthbearer_expected_issuer = Setting(
     "sasl.oauthbearer.expected.issuer",
     STRING,
     None,
-    "With oauth=keycloak or entra: the issuer of tokens, whose token endpoint is asked. Otherwise "
-    "it has no effect on a client: brokers check tokens.",
+    "With oauth=keycloak or entra: the issuer of tokens. Its token endpoint is asked. Otherwise it "
+    "has no effect on a client: brokers check tokens.",
 )
 sasl_oauthbearer_client_credentials_client_id = Setting(
     "sasl.oauthbearer.client.credentials.client.id",

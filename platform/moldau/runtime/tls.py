@@ -5,7 +5,7 @@
 Invariants: the factory is called after the handshake, so a half-open handshake costs little memory.
 At most `handshakes_max` handshakes are under way at a listener, of them at most
 `handshakes_per_source_max` of one source, each for `handshake_seconds`. Beyond it, a new handshake
-ends one of the source with the most: the one whose client has been silent for the longest, and for
+ends one of the source with the most: where the client has been silent for the longest, and for
 `silent_seconds` at least if the source has not more than the new one's. If there is none, the new
 one ends. A handshake that waits for a step of ours is never ended for another. One step of one
 handshake runs in an iteration of the event loop, so a storm of handshakes delays the other

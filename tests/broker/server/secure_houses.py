@@ -38,7 +38,7 @@ Scenario = Callable[["Secured"], Awaitable[None]]
 
 
 class SecureHouse(House):
-    """A house whose settings have names with underscores in them."""
+    """A house with settings that have underscores in their names."""
 
     def __init__(self, runtime: Runtime, directory: str, given: dict[str, str]) -> None:
         super().__init__(runtime, directory)

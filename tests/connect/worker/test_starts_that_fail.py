@@ -1,4 +1,4 @@
-"""A connector whose start fails is stopped in order afterwards."""
+"""A connector that fails to start is stopped in order afterwards."""
 
 from __future__ import annotations
 

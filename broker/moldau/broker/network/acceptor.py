@@ -1,7 +1,7 @@
 """The acceptor of one listener: creates connections, and admits, queues or rejects them.
 
 Invariants: `ConnectionLimits` counts exactly the open connections, from the accept to `lost`, with
-those whose TLS handshake is under way. A closed acceptor admits nothing.
+those with a TLS handshake under way. A closed acceptor admits nothing.
 `opened` and `closed` of the service come in pairs, and only for admitted connections. When a
 connection ends, waiting connections are admitted as far as there is room, at any listener.
 """

@@ -21,7 +21,7 @@ _WAIT_SECONDS_MAX: Final = 600.0
 
 
 class Arriving:
-    """The place of a connection whose handshake is not over. Satisfies `Guest` and `Admission`."""
+    """The place of a connection until its handshake ends. Satisfies `Guest` and `Admission`."""
 
     __slots__ = ("_is_counted", "_transport", "acceptor", "address", "is_admitted", "listener")
 

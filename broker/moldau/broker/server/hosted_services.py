@@ -1,6 +1,6 @@
 """Runs the services of one broker's process, as `moldau.link.hosted_services` describes them.
 
-Invariants: a service whose settings can never be in force prevents the start of the broker, and no
+Invariants: a service with settings that can never be in force prevents the start of the broker. No
 other failure of a service is one of the broker: it is logged, and the service is tried again after
 a pause that grows. After `aclose` no task and no port of a service is left.
 """

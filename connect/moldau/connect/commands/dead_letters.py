@@ -2,8 +2,8 @@
 
 `replay` reads the queue as a consumer group of its own, so that a record is replayed only once even
 if the command runs often, unless `--where` chooses records. Records and offsets are in the same
-transactions, whose id is the name of the group as in the console: a replay that starts ends the one
-before it. The error headers are removed.
+transactions. Their id is the name of the group, as in the console: a replay that starts ends the
+one before it. The error headers are removed.
 """
 
 from __future__ import annotations

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.log_format import add_log_format
+from moldau.connect.commands.dev_folders import DIRECTORY, PIPELINE
 from moldau.connect.commands.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -29,10 +30,9 @@ BROKER: Final = 9092
 REST: Final = 8083
 CONSOLE: Final = 8080
 REGISTRY: Final = 8081
-DIRECTORY: Final = ".moldau/dev"
 FLUSH_INTERVAL_MS: Final = "5000"
 """A worker commits offsets once a minute. Here lag and offsets should be visible sooner."""
-_PARTS: Final = ("broker", "streams", "connect", "pipeline")
+_PARTS: Final = ("broker", "streams", "connect", PIPELINE)
 """The directories of data that `--fresh` removes."""
 _LOCK: Final = "dev.lock"
 

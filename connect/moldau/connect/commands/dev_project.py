@@ -14,6 +14,7 @@ import tomllib
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from moldau.connect.commands.dev_folders import PIPELINE
 from moldau.errors import ConfigError
 
 FILE: Final = "pyproject.toml"
@@ -57,7 +58,7 @@ class DevProject:
                     "--listen", f"{_HERE}:{shown}", "--log-level", "warn"]  # fmt: skip
         if self.pipeline is not None:
             return ["pipeline", "run", self.pipeline, "-b", bootstrap,
-                    "--data", f"{directory}/pipeline", "--rest-port", str(port),
+                    "--data", f"{directory}/{PIPELINE}", "--rest-port", str(port),
                     "--status", f"{_HERE}:{shown}"]  # fmt: skip
         return ["connect", "run", *self.connectors, "-b", bootstrap,
                 "--state", f"{directory}/connect", "--listen", f"{host}:{port}",

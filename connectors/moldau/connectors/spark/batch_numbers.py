@@ -1,6 +1,6 @@
 """The number of the last batch of each query in each table, in a table of the database.
 
-A batch whose number is there was written before a crash, and is left out. The key of a row is the
+A batch with its number there was written before a crash, and is left out. The key of a row is the
 query's name, a blank and the table's name. Rows of an earlier version have the query's name alone;
 they count for every table until the query has written its next batch.
 """

@@ -131,7 +131,7 @@ class OtlpTracing(ProducerInterceptor, ConsumerInterceptor):
         traces.close()
 
     def _give_up_oldest(self, tracer: Tracer) -> None:
-        """Forget the span of a send whose outcome does not come, or comes without its context."""
+        """Forget the span of a send without an outcome, or with one without its context."""
         with suppress(RuntimeError, StopIteration, KeyError):  # another thread takes spans, too
             del self._sending[next(iter(self._sending))]
             tracer.drop()

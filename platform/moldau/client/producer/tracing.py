@@ -84,7 +84,7 @@ class Tracing(ProducerInterceptor, ConsumerInterceptor):
         span.end()
 
     def _give_up_oldest(self) -> None:
-        """End the span of a send whose outcome does not come, or comes without its context."""
+        """End the span of a send without an outcome, or with one without its context."""
         with suppress(RuntimeError, StopIteration, KeyError):  # another thread takes spans, too
             self._sending.pop(next(iter(self._sending))).end()
 

@@ -266,7 +266,7 @@ async def _start_again(at: Stage) -> None:
 
 
 def _neighbour(group: str) -> str:
-    """A group whose offsets are in the same partition."""
+    """A group with its offsets in the same partition."""
     index = coordinator_partition(group, INTERNAL_PARTITIONS)
     names = (f"{group}-{number}" for number in range(100))
     return next(each for each in names if coordinator_partition(each, INTERNAL_PARTITIONS) == index)

@@ -297,7 +297,7 @@ class RecordedGroup(Group, Protocol):
 
 
 class ShareGroup(RecordedGroup, Protocol):
-    """A group whose members read partitions together: `group/share`.
+    """A share group: its members read partitions together (`group/share`).
     `ShareGroup(group_id, services)` creates an empty one with its first epoch."""
 
     def on_share_group_heartbeat(

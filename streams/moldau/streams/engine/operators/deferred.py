@@ -66,8 +66,8 @@ OnError = Callable[[str, int, Exception], None]
 
 
 class DeferredOperator(Operator):
-    """An operator whose records wait for the end of the batch. The task sets `index`, which returns
-    the index of the input record that runs."""
+    """An operator that lets records wait for the end of the batch. The task sets `index`, which
+    returns the index of the input record that runs."""
 
     def __init__(self, name: str, policy: Policy) -> None:
         super().__init__()
