@@ -18,6 +18,7 @@ from hypothesis import settings
 
 from moldau.runtime.simulated.determinism import Garbage
 from tests import suites
+from tests.no_client_left import no_client_is_left as no_client_is_left
 
 TESTS_BETWEEN_FREEZES = 400
 

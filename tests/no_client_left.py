@@ -1,0 +1,29 @@
+"""A file that leaves a blocking client open fails itself, not the tests that run after it."""
+
+from __future__ import annotations
+
+import gc
+from collections.abc import Iterator
+
+import pytest
+
+from moldau.runtime.loop_thread import _PROCESS, leave
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_client_is_left() -> Iterator[None]:
+    """Close what the tests of a file have left on the loop of blocking clients, and tell of it."""
+    yield
+    if not _PROCESS.tenants:
+        return
+    gc.collect()
+    left = list(_PROCESS.tenants)
+    for tenant in left:
+        tenant.close()
+        leave(tenant)
+    assert not left, f"blocking clients are still open: {[_named(each) for each in left]}"
+
+
+def _named(tenant: object) -> str:
+    weak = getattr(tenant, "_tenant", None)
+    return repr(weak() if weak is not None else tenant)
