@@ -150,6 +150,8 @@ def test_helm_accepts_the_chart_and_its_parts_fit_together(values: str) -> None:
         assert container["securityContext"]["runAsNonRoot"]
         ports = {port["name"] for port in container["ports"]}
         assert container["readinessProbe"]["httpGet"]["port"] in ports
+        if container["name"] in ("broker", "controller"):
+            assert " --insecure " in container["args"][0], "its listeners have no login"
         for variable in container["env"]:
             name = variable["name"]
             assert not name.startswith("MOLDAU_") or BROKER_SETTINGS.find(setting_name(name))

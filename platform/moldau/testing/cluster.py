@@ -388,6 +388,8 @@ class Cluster:
             listeners += _broker_listeners(self, node_id, LOCAL if found is None else "")
             if found is not None:
                 place["advertised.listeners"] = ",".join(_broker_listeners(self, node_id, found))
+                if self.security is None:
+                    place["moldau.listeners.insecure"] = "true"  # every address was asked for
         if node_id in self.controller_ids:
             roles.append("controller")
             listeners.append(f"CONTROLLER://{LOCAL}:{self._controller_port(node_id)}")

@@ -50,7 +50,7 @@ def broker_words(host: str, port: int, alias: str = "localhost", data: str = DAT
         "inter.broker.listener.name": "INSIDE",
         "controller.listener.names": "CONTROLLER",
     }
-    words = ["moldau", "broker", "start", "--data", data]
+    words = ["moldau", "broker", "start", "--insecure", "--data", data]
     for name, value in settings.items():
         words += ["--set", f"{name}={value}"]
     return words

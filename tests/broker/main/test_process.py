@@ -105,7 +105,7 @@ def test_a_listener_that_is_open_to_others_is_told_once(tmp_path: Path) -> None:
     words = "everyone who reaches this machine can read, write and delete"
     with broker_process(tmp_path) as broker:
         assert words not in broker.stop()[1]
-    with broker_process(tmp_path, "--listen", ":0") as broker:
+    with broker_process(tmp_path, "--listen", ":0", "--insecure") as broker:
         (line,) = (line for line in broker.stop()[1].splitlines() if words in line)
     assert "WARN" in line
     assert "PLAINTEXT on every address" in line
@@ -264,6 +264,8 @@ def test_the_environment_gives_settings_too(tmp_path: Path) -> None:
         (("--shards", "2", "--listen", "0"), "--shards needs listeners with ports"),
         (("--shards", "0"), "--shards"),
         (("--listen", "here"), "give a port, host:port or :port"),
+        (("--listen", ":0"), "or ask for it with --insecure"),
+        (("--shards", "2", "--listen", ":19092"), "or ask for it with --insecure"),
         (("--set", "log.dir"), "an argument must be key=value"),
         (("--set", "no.such=1"), "unknown setting"),
         (("--config", "missing.properties"), "cannot be read"),

@@ -44,6 +44,11 @@ class BrokerCommand:
             help="where clients connect; no host before the colon means every address",
         )
         start.add_argument(
+            "--insecure",
+            action="store_true",
+            help="let other machines reach listeners without logins and encryption",
+        )
+        start.add_argument(
             "--metrics",
             metavar="[HOST:]PORT",
             help="serve /metrics for Prometheus, /healthz and /readyz there",

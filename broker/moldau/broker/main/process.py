@@ -25,12 +25,13 @@ if TYPE_CHECKING:
     from moldau.broker.server import Broker
     from moldau.config import Layer, Settings
     from moldau.link.otlp import OtlpTarget
-    from moldau.logging import Logger, Loggers
+    from moldau.logging import Loggers
     from moldau.runtime import Runtime
 
 
 def run_broker(arguments: Namespace, context: Context) -> int:
     """Run a broker or a controller until a signal, and return the exit code."""
+    from moldau.broker.main.exposure import insecure_layer, refuse_exposed
     from moldau.runtime.process import raise_open_files, tune_allocator
     from moldau.runtime.real import run
     from moldau.runtime.real_files import RealFiles
@@ -44,7 +45,8 @@ def run_broker(arguments: Namespace, context: Context) -> int:
         arguments.listen,
         is_image=arguments.kafka_environment,
     )
-    settings = settings.overlaid(_options_layer(arguments))
+    settings = settings.overlaid(_options_layer(arguments), insecure_layer(arguments, settings))
+    refuse_exposed(settings)
     otlp = _otlp_target(settings, context.environment)
     if otlp is not None:
         settings = settings.overlaid(_otlp_layer(otlp))
@@ -210,6 +212,7 @@ async def _serve_controller(
     out: TextIO,
     observers: Sequence[Observer],
 ) -> None:
+    from moldau.broker.main.exposure import warn_of_exposed
     from moldau.broker.server.controller_node import ControllerNode
     from moldau.broker.settings.node import node_id
     from moldau.plugins.layers import platform_version
@@ -222,6 +225,7 @@ async def _serve_controller(
 
             for each in observers:
                 each.watch(ObservedController(node))
+        warn_of_exposed(settings, loggers.get("moldau.broker.settings"))
         at = ",".join(str(each) for each in node.endpoints.values())
         _tell(
             out,
@@ -244,13 +248,13 @@ async def _serve_broker(
     *,
     is_new: bool,
 ) -> None:
+    from moldau.broker.main.exposure import warn_of_exposed
     from moldau.broker.server import Broker
     from moldau.broker.server.hosted_services import HostedServices, host_of
     from moldau.runtime.direct import open_direct
     from moldau.runtime.places import host_name
     from moldau.runtime.process import tune_collector
 
-    log = loggers.get("moldau.broker.settings")
     services = HostedServices.prepare(
         runtime, settings, loggers, lambda line: _tell(out, f"{line}\n")
     )
@@ -264,7 +268,7 @@ async def _serve_broker(
             for each in observers:
                 each.watch(ObservedBroker(broker, services))
         tune_collector()
-        _warn_of_exposed(broker, log)
+        warn_of_exposed(broker.node.settings, loggers.get("moldau.broker.settings"))
         _announce(broker, out, is_new=is_new)
         services.start(lambda: host_of(broker))
         await broker.wait()
@@ -279,20 +283,6 @@ def _format_if_empty(runtime: Runtime, settings: Settings, cluster_id: str | Non
     now_ms = runtime.clock.wall_ms()
     files, random = runtime.files, runtime.random
     return format_if_empty(files, settings, random, now_ms, "localhost", cluster_id)
-
-
-def _warn_of_exposed(broker: Broker, log: Logger) -> None:
-    from moldau.broker.main.exposure import exposed
-    from moldau.broker.settings import read_listeners
-
-    open_to_all = exposed(read_listeners(broker.node.settings).of_broker)
-    if open_to_all:
-        log.warn(
-            "everyone who reaches this machine can read, write and delete: no login, no encryption",
-            listeners=", ".join(
-                f"{each.name} on {each.host or 'every address'}" for each in open_to_all
-            ),
-        )
 
 
 def _announce(broker: Broker, out: TextIO, *, is_new: bool) -> None:

@@ -13,6 +13,7 @@ from __future__ import annotations
 from argparse import Namespace
 from typing import TYPE_CHECKING, Final
 
+from moldau.broker.main.exposure import insecure_layer, refuse_exposed
 from moldau.broker.main.given import settings_given
 from moldau.broker.main.shards import FOLDER, shard_folder, shard_layer
 from moldau.broker.server.storage import known_cluster, places_of
@@ -69,6 +70,7 @@ def run_shards(arguments: Namespace, context: Context) -> int:
         arguments.listen,
         is_image=arguments.kafka_environment,
     )
+    refuse_exposed(settings.overlaid(insecure_layer(arguments, settings)))
     # report impossible settings once, before any shard starts
     for number in range(arguments.shards):
         arguments.shard = number
@@ -126,7 +128,7 @@ def _words(arguments: Namespace, cluster_id: str) -> list[str]:
             words += [f"--{option.replace('_', '-')}", value]
     for each in arguments.assignments:
         words += ["--set", each]
-    for option in ("kafka_environment", "log_json"):
+    for option in ("insecure", "kafka_environment", "log_json"):
         if getattr(arguments, option):
             words.append(f"--{option.replace('_', '-')}")
     return words

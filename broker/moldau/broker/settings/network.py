@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from moldau.broker.settings.syntax import ENDPOINT, HOST_LIMITS, PROTOCOL_MAP
 from moldau.config import (
+    BOOLEAN,
     INT,
     LIST,
     LONG,
@@ -26,6 +27,13 @@ listeners = Setting(
     check=list_of(empty_allowed=False, item=ENDPOINT),
     dynamic=UpdateMode.PER_BROKER,
     importance=Importance.HIGH,
+)
+moldau_listeners_insecure = Setting(
+    "moldau.listeners.insecure",
+    BOOLEAN,
+    False,
+    "Whether the process starts with PLAINTEXT listeners that other machines reach; also "
+    "`--insecure`. Kafka has no such setting.",
 )
 advertised_listeners = Setting(
     "advertised.listeners",
