@@ -14,7 +14,7 @@ from moldau.runtime import Runtime
 from moldau.runtime.handshakes import TOO_MANY, Handshakes
 from moldau.runtime.tls import PLAIN_TEXT, TIMED_OUT, TlsServer, TlsTransport
 from tests.link.certificates import Authority, Issued, written
-from tests.runtime.arena import HOST, REAL_ARENAS, play
+from tests.runtime.arena import HOST, REAL_ARENAS, play, until
 
 MEBIBYTE = 1 << 20
 
@@ -204,12 +204,15 @@ def test_a_handshake_has_an_end_and_no_protocol_before(arena: str, tmp_path: Pat
 
 @pytest.mark.parametrize("arena", REAL_ARENAS)
 @pytest.mark.parametrize("bound", ["handshakes_max", "handshakes_per_source_max"])
-def test_a_new_handshake_ends_the_most_silent_one(bound: str, arena: str, tmp_path: Path) -> None:
+def test_a_new_handshake_ends_the_one_that_waits_for_the_longest(
+    bound: str, arena: str, tmp_path: Path
+) -> None:
     async def scenario(runtime: Runtime) -> None:
         async with served(runtime, tmp_path, silent_seconds=0.0, **{bound: 2}) as at:
             network = runtime.network
             talking, silent = [await network.open_streams(HOST, at.port) for _ in range(2)]
-            talking[1].write(b"\x16\x03\x01\x02\x00")
+            talking[1].write(hello())
+            await talking[0].readexactly(1)  # the server has answered
             reader, writer = await at.connect()
             writer.write(b"hello")
             assert await reader.readexactly(5) == b"hello"
@@ -220,6 +223,36 @@ def test_a_new_handshake_ends_the_most_silent_one(bound: str, arena: str, tmp_pa
                 each.close()
 
     play(arena, scenario)
+
+
+def hello() -> bytes:
+    """The first message of a client."""
+    sent = ssl.MemoryBIO()
+    client = ssl.create_default_context().wrap_bio(
+        ssl.MemoryBIO(), sent, server_hostname="localhost"
+    )
+    with suppress(ssl.SSLWantReadError):
+        client.do_handshake()
+    return sent.read()
+
+
+def test_single_bytes_do_not_keep_a_handshake_from_making_room() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        terms = TlsServer(
+            lambda: context, lambda *_: None, handshakes_per_source_max=2, silent_seconds=0.0
+        )
+        handshakes = Handshakes(terms)
+        dripping, silent = [accepted(handshakes, "192.0.2.1") for _ in range(2)]
+        for number, byte in enumerate(b"\x16\x03\x01"):
+            handshakes.buffer[0] = byte
+            dripping.buffer_updated(1)
+            assert dripping.is_queued, number
+            await until(lambda: not dripping.is_queued)
+        accepted(handshakes, "192.0.2.1")
+        assert [dripping.is_closing(), silent.is_closing()] == [True, False]
+
+    play("asyncio", scenario)
 
 
 def test_the_source_with_the_most_handshakes_makes_room() -> None:

@@ -2,11 +2,13 @@
 
 Invariants: as in `moldau.runtime.tls`. A source is an IPv4 address or an IPv6 network, since one
 client has all addresses of a network. The connections of a source are in the order in which their
-clients were heard of, so the first one that waits for its client has been silent for the longest.
+handshakes last got on, so the first one that waits for its client has waited for the longest.
 
 Why a new handshake does not always end another one: many clients behind one address connect at the
 same time after a restart. If each ended the one before, none of them would ever finish. So a
-handshake is safe for its first `silent_seconds`, except from sources with fewer handshakes.
+handshake is safe for its first `silent_seconds`, except from sources with fewer handshakes. Only a
+step that we answer makes it safe anew. A client cannot have many of those, but it can send single
+bytes for as long as it likes, and would lock out all others behind its address.
 """
 
 from __future__ import annotations
@@ -33,8 +35,7 @@ class Handshakes:
         self.buffer = memoryview(bytearray(_RECEIVE_BYTES))
         """The encrypted bytes of one read. They are taken out before the next read."""
         self._sources: dict[str, dict[TlsTransport, float]] = {}
-        """The handshakes of each source, with the time when their client was heard of; the one that
-        was heard of last is the last."""
+        """The handshakes of each source, with the time when they last got on, in that order."""
         self._count = 0
         self._accepted: set[TlsTransport] = set()
         """The connections without a protocol, those that wait for their handshake among them."""
@@ -68,8 +69,8 @@ class Handshakes:
                 return True
         return False
 
-    def hear(self, transport: TlsTransport) -> None:
-        """Note that the client has sent something."""
+    def got_on(self, transport: TlsTransport) -> None:
+        """Note that a step of the handshake has been answered."""
         own = self._sources.get(transport.source)
         if own is not None and transport in own:
             del own[transport]
@@ -115,8 +116,8 @@ class Handshakes:
 def _end_silent(handshakes: Mapping[TlsTransport, float], since: float) -> bool:
     """End the first handshake that waits for its client, if it has waited since that time. Return
     False if there is none."""
-    for each, heard in handshakes.items():
-        if heard > since:
+    for each, got_on in handshakes.items():
+        if got_on > since:
             return False
         if not each.is_queued:
             each.fail(TOO_MANY)

@@ -5,7 +5,7 @@
 Invariants: the factory is called after the handshake, so a half-open handshake costs little memory.
 At most `handshakes_max` handshakes are under way at a listener, of them at most
 `handshakes_per_source_max` of one source, each for `handshake_seconds`. Beyond it, a new handshake
-ends one of the source with the most: where the client has been silent for the longest, and for
+ends one of the source with the most: the one that has waited for its client for the longest, for
 `silent_seconds` at least if the source has not more than the new one's. If there is none, the new
 one ends. A handshake that waits for a step of ours is never ended for another. One step of one
 handshake runs in an iteration of the event loop, so a storm of handshakes delays the other
@@ -66,7 +66,7 @@ class TlsServer:
     handshakes_per_source_max: int = 256
     """How many handshakes of one IPv4 address or IPv6 network (/64) may be under way."""
     silent_seconds: float = 1.0
-    """How long a client may be silent before its handshake ends for another one of its address."""
+    """How long a handshake may wait for its client before another of its address ends it."""
     arrive: Callable[[TlsTransport], Admission] | None = None
     """Called for each accepted connection before its handshake. It calls `begin` of the transport,
     or `wait` and later `begin`, or `abort`. None: each handshake begins at once."""
@@ -127,7 +127,6 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self.fail(PLAIN_TEXT)
             return
         self._handshake_bytes += nbytes
-        self._handshakes.hear(self)
         if self._handshake_bytes > _HANDSHAKE_BYTES_MAX:
             self.fail(TOO_LARGE)
             return
@@ -195,6 +194,8 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
                 )
             self._ssl.do_handshake()
         except ssl.SSLWantReadError:
+            if self._outgoing.pending:
+                self._handshakes.got_on(self)
             self._send_outgoing()
             return
         except (ssl.SSLError, OSError) as error:
