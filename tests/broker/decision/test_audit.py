@@ -9,11 +9,18 @@ from typing import Any
 
 import pytest
 
-from moldau.broker.decision import audit
+from moldau.broker.decision import audit, audit_shares
 from moldau.broker.decision.audit import AuditLog
-from moldau.broker.decision.audit_shares import ALLOWED, DENIED, SOURCES_MAX, AuditShares
+from moldau.broker.decision.audit_shares import (
+    ALLOWED,
+    DENIED,
+    NETWORKS_DENIED,
+    SOURCES_MAX,
+    AuditShares,
+    Budget,
+)
 from moldau.broker.decision.authorizer import Right
-from moldau.broker.decision.context import Principal, RequestContext
+from moldau.broker.decision.context import ANONYMOUS, Principal, RequestContext
 from moldau.broker.decision.standard_authorizer import StandardAuthorizer
 from moldau.broker.security.access.index import AclIndex
 from moldau.broker.security.access.rule import Acl
@@ -220,3 +227,52 @@ def test_sources_beyond_the_most_share_what_they_may_write() -> None:
     assert shares.on_line("s0", 1, 0.0, is_allowed=False) == (False, 1)
     assert shares.on_line("new", size, 2.0, is_allowed=False) == (True, 0), "others are forgotten"
     assert shares.on_line("others", 256, 3.0, is_allowed=False) == (True, 1)
+
+
+def test_sources_with_something_to_tell_do_not_keep_their_places_for_good() -> None:
+    shares, size = AuditShares(), DENIED.burst_bytes
+    for number in range(2 * SOURCES_MAX):
+        for expected in ((True, 0), (False, 1), (False, 0)):
+            assert shares.on_line(f"s{number}", size, 0.0, is_allowed=False) == expected
+    later = size / DENIED.bytes_per_second
+    for each in ("new", "newer"):
+        assert shares.on_line(each, size, later, is_allowed=False) == (True, 0), "its own budget"
+    assert shares.take_forgotten() == {False: 2 * SOURCES_MAX, True: 0}
+    assert shares.take_forgotten() == {False: 0, True: 0}
+
+
+def test_all_clients_without_a_principal_have_one_budget_together() -> None:
+    shares, size = AuditShares(), DENIED.burst_bytes
+
+    def network(number: int, size: int, now_s: float) -> tuple[bool, int]:
+        return shares.on_line(f"n{number}", size, now_s, is_allowed=False, is_network=True)
+
+    full = NETWORKS_DENIED.burst_bytes // size
+    found = [network(number, size, 0.0) for number in range(3 * SOURCES_MAX)]
+    assert found[: full + 1] == [(True, 0)] * full + [(False, 1)]
+    assert set(found[full + 1 :]) == {(False, 0)}, "it is told of once"
+    assert shares.on_line("alice", size, 0.0, is_allowed=False) == (True, 0)
+    assert network(-1, 1000, 1.0) == (True, 0)
+    assert shares.take_forgotten() == {False: 3 * SOURCES_MAX - full - 1, True: 0}
+
+
+def test_what_several_clients_left_out_is_told_without_a_principal(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(audit_shares, "NETWORKS_DENIED", Budget(500, 100))
+    path, runtime = tmp_path / "audit.jsonl", Inline()
+    made = StandardAuthorizer(AclIndex, audit=audit_log(path, runtime))
+    made.is_ready = True
+    for number in range(10):
+        context = RequestContext("c", f"/10.0.0.{number}", 1, "OUT", ANONYMOUS)
+        made.allowed(context, READ, ("orders",))
+    runtime.now_s = 10.0
+    made.allowed(ALICE, READ, ("orders",))
+    made.allowed(RequestContext("c", "/10.0.1.1", 1, "OUT", ANONYMOUS), READ, ("orders",))
+    found = lines(path)
+    told = [(each["principal"], each["left_out"]) for each in found if "left_out" in each]
+    here = sum(each.get("operation") == "READ" for each in found) - 2
+    assert told == [("User:ANONYMOUS", 1), (None, 10 - here - 1)]
+    texts = path.read_text(encoding="utf-8").splitlines()
+    assert suggested(texts).unwritten == 10 - here
+    assert suggested(texts, "User:alice").unwritten == 0

@@ -3,7 +3,7 @@
 A decision is written when it is made, and not again while it is kept: once for each client, host,
 operation and resource, until a rule changes. So a request that was decided before costs nothing. A
 client that asks about very many names does not fill the log (`audit_shares`): a line says how many
-of its decisions are left out.
+of its decisions are left out. Such a line without a principal is about several clients.
 
 Invariants: a line has no secret, since a decision knows none. Lines are written in order, in a
 thread, so a slow disk delays no decision. A log that cannot be written is told of once, and stops
@@ -13,7 +13,7 @@ nothing. The file has at most FILE_BYTES_MAX bytes; the one before it is kept.
 from __future__ import annotations
 
 import json
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any, Final
 
@@ -84,18 +84,29 @@ class AuditLog:
                 "rule": None if verdict.rule is None else str(verdict.rule),
             }
         )
-        source = network_of(host) if principal == _ANONYMOUS else principal
+        is_network = principal == _ANONYMOUS
         share = self._shares.on_line(
-            source, len(line), clock.monotonic(), is_allowed=verdict.is_allowed
+            network_of(host) if is_network else principal,
+            len(line),
+            clock.monotonic(),
+            is_allowed=verdict.is_allowed,
+            is_network=is_network,
         )
-        if share.left_out:
-            kind = {"allowed": verdict.is_allowed, LEFT_OUT: share.left_out}
-            self._lines.append(_line({**of_client, **kind}))
+        of_several = {**of_client, "principal": None, "host": None}
+        for is_allowed, left_out in self._shares.take_forgotten().items():
+            self._tell_left_out(of_several, left_out, is_allowed=is_allowed)
+        self._tell_left_out(of_client, share.left_out, is_allowed=verdict.is_allowed)
         if share.is_written:
             self._lines.append(line)
         if self._lines and not self._is_writing:
             self._is_writing = True
             self._writing = self._runtime.spawn(self._write(), name="audit-log")
+
+    def _tell_left_out(
+        self, of_client: Mapping[str, str | None], count: int, *, is_allowed: bool
+    ) -> None:
+        if count:
+            self._lines.append(_line({**of_client, "allowed": is_allowed, LEFT_OUT: count}))
 
     async def aclose(self) -> None:
         """Write what is left, and close the file."""

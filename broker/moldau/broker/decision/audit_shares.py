@@ -5,13 +5,16 @@ nothing else is left in it. Each source has two budgets in bytes, one for denied
 requests: what a client may do never costs it the lines about what it may not do. A budget is a
 burst, which comes back slowly.
 
-Invariants: a source is the principal, or the address of a client without one. At most SOURCES_MAX
-have budgets of their own, and the others share one. Each decision is either written or counted in
-`left_out`, which a later share returns.
+Invariants: a source is the principal, or the network of a client without one. Of each kind at most
+SOURCES_MAX have budgets of their own, and the others share one. A network has no login, and one
+attacker may have very many: so all networks together have a budget too, and take no place of a
+principal. Each decision is either written or counted, by its source or among those of all others;
+both counts are returned later.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 SOURCES_MAX: Final = 256
@@ -28,6 +31,9 @@ class Budget(NamedTuple):
 
 DENIED: Final = Budget(1 << 20, 256)
 ALLOWED: Final = Budget(1 << 19, 128)
+NETWORKS_DENIED: Final = Budget(4 << 20, 1024)
+"""Of all clients without a principal together."""
+NETWORKS_ALLOWED: Final = Budget(2 << 20, 512)
 
 
 class Share(NamedTuple):
@@ -50,13 +56,16 @@ class _Purse:
         self.left_out = 0
         self.was_told = False
 
-    def take(self, size: int, now_s: float) -> bool:
-        """Use so many bytes, if they are there."""
+    def has(self, size: int, now_s: float) -> bool:
+        """Whether so many bytes are there."""
         self._grow(now_s)
-        if size > self._bytes:
-            return False
+        return size <= self._bytes
+
+    def spend(self, size: int) -> int:
+        """Use bytes that are there. Return how many decisions were left out before."""
         self._bytes -= size
-        return True
+        left_out, self.left_out, self.was_told = self.left_out, 0, False
+        return left_out
 
     def is_full(self, now_s: float) -> bool:
         self._grow(now_s)
@@ -72,23 +81,61 @@ class AuditShares:
     """The budgets of all sources."""
 
     def __init__(self) -> None:
-        self._purses: dict[tuple[str, bool], _Purse] = {}
-        self._swept_at = 0.0
+        self._principals = _Purses()
+        self._networks = _Purses()
+        self._of_networks = {
+            False: _Purse(NETWORKS_DENIED, 0.0),
+            True: _Purse(NETWORKS_ALLOWED, 0.0),
+        }
 
-    def on_line(self, source: str, size: int, now_s: float, *, is_allowed: bool) -> Share:
+    def on_line(
+        self,
+        source: str,
+        size: int,
+        now_s: float,
+        *,
+        is_allowed: bool,
+        is_network: bool = False,
+    ) -> Share:
         """Decide on a line of `size` bytes. The first decision that is left out is told of at once,
-        the others when there is room again."""
-        purse = self._purse(source, now_s, is_allowed=is_allowed)
-        if purse.take(size, now_s):
-            left_out, purse.left_out, purse.was_told = purse.left_out, 0, False
-            return Share(is_written=True, left_out=left_out)
-        if purse.was_told:
-            purse.left_out += 1
+        the others when there is room again. `is_network`: the client has no principal."""
+        among = self._networks if is_network else self._principals
+        own = among.find(source, now_s, is_allowed=is_allowed)
+        of_all = self._of_networks[is_allowed]
+        purses = (own, of_all) if is_network else (own,)
+        short = next((each for each in purses if not each.has(size, now_s)), None)
+        if short is None:
+            if is_network:
+                self._networks.forgotten[is_allowed] += of_all.spend(size)
+            return Share(is_written=True, left_out=own.spend(size))
+        if short.was_told:
+            short.left_out += 1
             return Share(is_written=False, left_out=0)
-        purse.was_told = True
+        short.was_told = True
         return Share(is_written=False, left_out=1)
 
-    def _purse(self, source: str, now_s: float, *, is_allowed: bool) -> _Purse:
+    def take_forgotten(self) -> Mapping[bool, int]:
+        """Return how many decisions of several sources were left out and are not told of yet, of
+        those that allow (True) and of those that deny."""
+        found = {False: 0, True: 0}
+        for each in (self._principals, self._networks):
+            for is_allowed in found:
+                found[is_allowed] += each.forgotten[is_allowed]
+                each.forgotten[is_allowed] = 0
+        return found
+
+
+class _Purses:
+    """The budgets of one kind of source."""
+
+    def __init__(self) -> None:
+        self._purses: dict[tuple[str, bool], _Purse] = {}
+        self._swept_at = 0.0
+        self.forgotten = {False: 0, True: 0}
+        """The decisions that were left out, by whether they allow, and belong to no source."""
+
+    def find(self, source: str, now_s: float, *, is_allowed: bool) -> _Purse:
+        """Return the budget of a source, or the one that it shares with others."""
         key = (source, is_allowed)
         known = self._purses.get(key)
         if known is not None:
@@ -101,12 +148,12 @@ class AuditShares:
         return self._purses.setdefault(key, _Purse(budget, now_s))
 
     def _sweep(self, now_s: float) -> None:
-        """Forget the sources that have their whole budget back, and nothing to tell."""
+        """Forget the sources that have their whole budget back, but not what they have to tell. If
+        that kept their places, as many clients as there are places could keep them for good."""
         if now_s - self._swept_at < _SWEEP_SECONDS:
             return
         self._swept_at = now_s
-        self._purses = {
-            key: each
-            for key, each in self._purses.items()
-            if each.left_out or not each.is_full(now_s)
-        }
+        for key, each in list(self._purses.items()):
+            if each.is_full(now_s):
+                self.forgotten[key[1]] += each.left_out
+                del self._purses[key]

@@ -1,4 +1,4 @@
-"""Find listeners that are open to the whole network. They are refused unless the user asks for them.
+"""Find listeners that are open to the whole network, which start only if the user asks for them.
 
 `--insecure`, or `moldau.listeners.insecure=true`, asks for them; so does `--kafka-environment`, as
 containers of apache/kafka listen to their own network without a word. Each start warns of them.
