@@ -78,8 +78,8 @@ def add_up(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--advertise",
         metavar="HOST",
-        help="where clients on other machines find the brokers, which then listen at every address; "
-        "without --secure they take every client that reaches them",
+        help="where clients on other machines find the brokers, which then listen at every "
+        "address; without --secure they take every client that reaches them",
     )
 
 
