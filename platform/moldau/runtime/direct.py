@@ -14,7 +14,7 @@ from __future__ import annotations
 import os
 import socket
 import sys
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 if TYPE_CHECKING:
     import asyncio
@@ -95,13 +95,35 @@ def untaken_bytes(transport: asyncio.BaseTransport) -> int:
         return 0
 
 
+def has_ended(opened: Any) -> bool:
+    """Whether the peer has ended a connection that is not read at the moment, given the socket of
+    its transport. Return False while there are bytes to read, and if there is no socket."""
+    fileno = _descriptor_of(opened)
+    if fileno is None:
+        return False
+    try:
+        same = socket.socket(socket.AF_INET, socket.SOCK_STREAM, fileno=os.dup(fileno))
+    except OSError:  # the process has no file left
+        return False
+    with same:
+        try:
+            return not same.recv(1, socket.MSG_PEEK)
+        except BlockingIOError:
+            return False
+        except OSError:
+            return True
+
+
 def _descriptor(transport: asyncio.BaseTransport) -> int | None:
     """Return the descriptor of the transport's socket; None if there is none, or none any more."""
-    found = transport.get_extra_info("socket")
-    if found is None:
+    return _descriptor_of(transport.get_extra_info("socket"))
+
+
+def _descriptor_of(opened: Any) -> int | None:
+    if opened is None:
         return None
     try:
-        fileno = int(found.fileno())
+        fileno = int(opened.fileno())
     except RuntimeError:  # a simulated socket has none
         return None
     return None if fileno < 0 else fileno

@@ -14,7 +14,7 @@ from moldau.runtime import Runtime
 from moldau.runtime.direct import DirectSocket, open_direct
 from moldau.runtime.files import File
 from tests.broker.network.arena import ScriptedService, answer, ask, serving
-from tests.runtime.arena import ARENAS, HOST, REAL_ARENAS, play
+from tests.runtime.arena import ARENAS, HOST, REAL_ARENAS, play, until
 
 MEBIBYTE = 1 << 20
 
@@ -251,6 +251,25 @@ def test_connections_over_the_limit_wait_and_come_in_when_another_leaves(arena: 
             clients[0].close()
             assert await clients[3].text() == "3"
             assert server.count("connections.opened", "OUT") == 4
+
+    play(arena, scenario)
+
+
+@pytest.mark.parametrize("arena", REAL_ARENAS)
+def test_a_connection_that_ended_in_line_is_not_served(arena: str) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        service = ScriptedService()
+        async with serving(runtime, service, NetworkOptions(connections_max=1)) as server:
+            first, dead, alive = [await server.connect() for _ in range(3)]
+            first.send(ask("first"))
+            assert await first.text() == "first"
+            await until(lambda: server.count("connections.waiting", "OUT") == 2)
+            dead.close()
+            await dead.writer.wait_closed()
+            first.close()
+            alive.send(ask("alive"))
+            assert await alive.text() == "alive"
+            assert server.count("connections.opened", "OUT") == 2
 
     play(arena, scenario)
 

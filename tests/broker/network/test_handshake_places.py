@@ -108,6 +108,18 @@ async def a_line_that_takes_too_long(door: Door, name: str) -> None:
     assert "no place was free in time" in door.failures
 
 
+async def an_end_in_line(door: Door, name: str) -> None:
+    clients = await door.logged_in(name, 2)
+    waiting = await door.opened(name)
+    await until(lambda: door.server.count("connections.waiting", name) == 5)
+    for each in waiting:
+        each.close()
+        with suppress(OSError):
+            await each.writer.wait_closed()
+    for each in clients:
+        each.close()
+
+
 async def rejections(door: Door, name: str) -> None:
     clients = await door.logged_in(name)
     assert len(clients) < MANY
@@ -136,6 +148,7 @@ WAYS: list[Way] = [
     (an_end_in_the_middle, NetworkOptions(), -1),
     (a_whole_life, NetworkOptions(), -1),
     (a_full_listener, NetworkOptions(waiting_connections_max=5), 2),
+    (an_end_in_line, NetworkOptions(waiting_connections_max=5), 2),
     (a_line_that_takes_too_long, NetworkOptions(idle_ms_max=300), 2),
     (rejections, NetworkOptions(connections_max_per_address=3), -1),
     (rejections, NetworkOptions(connection_rate_of=lambda address: 3.0), -1),

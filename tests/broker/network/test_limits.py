@@ -118,6 +118,18 @@ def test_who_leaves_lets_the_next_one_in_in_order() -> None:
     assert door.connections == 0
 
 
+def test_connections_that_ended_in_line_are_not_admitted_and_use_no_rate() -> None:
+    door = limits(NetworkOptions(connections_max=2, connections_per_second=2))
+    first, second, *dead, alive = (Guest() for _ in range(6))
+    for guest in (first, second, *dead, alive):
+        door.arrive(guest, 0.0)
+    door.leave(first)
+    assert door.enter(0.0, dead.__contains__) == [], "the rate is used up"
+    assert door.enter(0.5, dead.__contains__) == [*dead, alive]
+    assert [each.is_admitted for each in (*dead, alive)] == [False, False, False, True]
+    assert (door.connections, door.waiting("OUT")) == (2, 0)
+
+
 def test_a_newcomer_does_not_overtake_the_line() -> None:
     door = limits(NetworkOptions(connections_max=1))
     first, second, third = Guest(), Guest(), Guest()

@@ -3,7 +3,8 @@
 Invariants: `ConnectionLimits` counts exactly the open connections, from the accept to `lost`, with
 those with a TLS handshake under way. A closed acceptor admits nothing.
 `opened` and `closed` of the service come in pairs, and only for admitted connections. When a
-connection ends, waiting connections are admitted as far as there is room, at any listener.
+connection ends, waiting connections are admitted as far as there is room, at any listener; those
+whose client has ended them meanwhile are closed instead.
 """
 
 from __future__ import annotations
@@ -23,7 +24,7 @@ from moldau.broker.network.sender import CHUNK_BYTES
 from moldau.broker.network.shell import Connection
 from moldau.broker.security.mapping import NoRuleApplies
 from moldau.errors import MalformedMessage
-from moldau.runtime.direct import set_buffer_sizes
+from moldau.runtime.direct import has_ended, set_buffer_sizes
 from moldau.runtime.tls import ADMISSION
 
 if TYPE_CHECKING:
@@ -97,8 +98,10 @@ class Entrance:
     def let_in(self) -> None:
         """Admit the waiting connections that have room now."""
         now = self.reactor.precise_now()
-        for connection in self.limits.enter(now):
-            if isinstance(connection, Arriving):
+        for connection in self.limits.enter(now, _has_ended):
+            if not connection.is_admitted:
+                _give_up(connection)
+            elif isinstance(connection, Arriving):
                 connection.begin()
             else:
                 connection.acceptor.let_in(connection)
@@ -127,6 +130,19 @@ class Entrance:
         if yielding:
             oldest = min(yielding, key=lambda each: each.last_active)
             oldest.abort(Reason.MADE_ROOM)
+
+
+def _has_ended(connection: Connection | Arriving) -> bool:
+    return has_ended(connection.transport_info("socket"))
+
+
+def _give_up(connection: Connection | Arriving) -> None:
+    """Close a connection that waited in line, and is out of it."""
+    if isinstance(connection, Arriving):
+        connection.give_up()
+    else:
+        connection.is_in_line = False
+        connection.abort(Reason.PEER)
 
 
 class Acceptor:

@@ -7,7 +7,7 @@ numbers and rates are limits on handshakes.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from moldau.broker.network.limits import Verdict, plain_address
 
@@ -16,8 +16,9 @@ if TYPE_CHECKING:
     from moldau.broker.network.shell import Connection
     from moldau.runtime.tls import TlsTransport
 
-_WAIT_SECONDS_MAX: Final = 600.0
-"""How long a connection waits in line before its handshake."""
+_WAIT_SECONDS_MAX: Final = 30.0
+"""How long a connection waits in line before its handshake. Nothing is read meanwhile, so a dead
+one keeps its place until then; clients give up sooner."""
 
 
 class Arriving:
@@ -48,6 +49,16 @@ class Arriving:
         """Begin the handshake: the place was in line, and is admitted."""
         self.acceptor.count()
         self._transport.begin()
+
+    def transport_info(self, name: str) -> Any:
+        """Return what the transport knows, or None."""
+        return self._transport.get_extra_info(name)
+
+    def give_up(self) -> None:
+        """Close without a handshake: the client has ended the connection, and the place is free."""
+        self._is_counted = False
+        self.acceptor.count()
+        self._transport.abort()
 
     def refuse(self) -> None:
         """Close without a handshake."""

@@ -231,14 +231,22 @@ class ConnectionLimits(Generic[G]):
         else:
             door.line.remove(guest)
 
-    def enter(self, now: float) -> list[G]:
-        """Admit the waiting connections that have room now. Return them in order."""
+    def enter(
+        self, now: float, has_ended: Callable[[G], bool] = lambda guest: False
+    ) -> list[G]:
+        """Admit the waiting connections that have room now. Return them in order. Those that have
+        ended are forgotten when it is their turn: they are returned too, but not admitted, and take
+        nothing of a rate."""
         entered: list[G] = []
         for door in self._lines():
             while door.line and self._has_room(door) and not self._wait(door, now):
-                guest: G = door.line.popleft()  # type: ignore[assignment]
-                self._admit(door, guest)
+                guest: G = door.line[0]  # type: ignore[assignment]
                 entered.append(guest)
+                if has_ended(guest):
+                    self.leave(guest)
+                else:
+                    door.line.popleft()
+                    self._admit(door, guest)
         return entered
 
     def wait(self, now: float) -> float | None:
