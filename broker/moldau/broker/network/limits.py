@@ -231,9 +231,7 @@ class ConnectionLimits(Generic[G]):
         else:
             door.line.remove(guest)
 
-    def enter(
-        self, now: float, has_ended: Callable[[G], bool] = lambda guest: False
-    ) -> list[G]:
+    def enter(self, now: float, has_ended: Callable[[G], bool] = lambda guest: False) -> list[G]:
         """Admit the waiting connections that have room now. Return them in order. Those that have
         ended are forgotten when it is their turn: they are returned too, but not admitted, and take
         nothing of a rate."""
