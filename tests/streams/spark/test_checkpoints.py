@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from moldau.client import EARLIEST, LATEST, TopicPartition, TransactionError
+from moldau.client import EARLIEST, LATEST, OffsetAndMetadata, TopicPartition, TransactionError
 from moldau.client.sync import Admin, Producer
 from moldau.config import BadSettings
 from moldau.runtime.real_files import RealFiles
@@ -25,6 +25,7 @@ from moldau.streams.problems import StreamsError, TopologyError
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.delivery import transactional_id_of
 from moldau.streams.spark.moving import to_embedded, to_spark
+from moldau.streams.spark.recorded import begun_text, newest_checkpoint
 from moldau.streams.spark.stores import drop_others
 from moldau.streams.spark.versions import Version
 from moldau.testing import SyncEmbeddedBroker
@@ -122,12 +123,17 @@ def test_records_of_open_transactions_are_not_of_a_new_checkpoint(
     assert sum(map(len, counts(servers, app).values())) == 2
 
 
-@pytest.mark.parametrize("is_shared", [True, False])
-def test_an_older_checkpoint_is_refused_if_it_shares_topics_with_the_newer_one(
-    servers: str, app: Streams, driver: Callable[..., Batches], tmp_path: Path, *, is_shared: bool
+@pytest.mark.parametrize("has_own_topics", [True, False])
+def test_an_older_checkpoint_is_refused_when_a_newer_one_has_begun(
+    servers: str,
+    app: Streams,
+    driver: Callable[..., Batches],
+    tmp_path: Path,
+    *,
+    has_own_topics: bool,
 ) -> None:
     """An attempt of a driver that was killed finds the same when it opens its producer late."""
-    chosen = app if is_shared else _upper(app.name)
+    chosen = app if has_own_topics else _upper(app.name)
     apps.write(servers, app.name, 0, 10, has_cities=False)
     driver("one", chosen).settle()
     driver("two", chosen)
@@ -135,17 +141,53 @@ def test_an_older_checkpoint_is_refused_if_it_shares_topics_with_the_newer_one(
     before = counts(servers, chosen)
     older = driver("one", chosen)
 
-    if is_shared:
-        with pytest.raises(StreamsError, match="begun with another checkpoint after this one"):
-            older.settle()
-        assert counts(servers, chosen) == before
-        driver("three", chosen)
-        one = str(tmp_path / "one" / "checkpoint")
-        with pytest.raises(StreamsError, match="begun with another checkpoint after this one"):
-            to_embedded(chosen.plan(), one, {"bootstrap.servers": servers})
-    else:
+    with pytest.raises(StreamsError, match="begun with another checkpoint after this one"):
         older.settle()
-        assert sum(map(len, counts(servers, chosen).values())) == 20
+    assert counts(servers, chosen) == before
+    driver("three", chosen)
+    one = str(tmp_path / "one" / "checkpoint")
+    with pytest.raises(StreamsError, match="begun with another checkpoint after this one"):
+        to_embedded(chosen.plan(), one, {"bootstrap.servers": servers})
+
+
+def test_the_checkpoint_that_begins_last_is_the_newest_whatever_clocks_say(
+    servers: str, app: Streams, driver: Callable[..., Batches], tmp_path: Path
+) -> None:
+    group, where = f"{app.name}-spark", TopicPartition(f"{app.name}-lines", 0)
+    path, ahead = str(tmp_path / "two" / "checkpoint"), 10**14
+    Checkpoint.open(RealFiles(), path, app.plan(), 1).close()  # long before it begins
+    driver("one").settle()
+    driver("two").settle()
+    apps.write(servers, app.name, 0, 10, has_cities=False)
+    with pytest.raises(StreamsError, match="begun with another checkpoint after this one"):
+        driver("one").settle()
+
+    with Admin(bootstrap_servers=servers) as admin:
+        recorded = OffsetAndMetadata(0, metadata=begun_text(str(ahead), 1))
+        admin.alter_group_offsets(group, {where: recorded})
+        driver("three").settle()
+        found = admin.group_offsets(group)
+    assert newest_checkpoint([found[where].metadata]) == ahead + 1
+
+
+def test_the_group_has_the_offset_of_each_task_before_it_reads_anything(
+    servers: str, app: Streams, driver: Callable[..., Batches]
+) -> None:
+    chosen = _upper(app.name)
+    group, lines = f"{app.name}-spark", f"{app.name}-lines"
+    wanted = [TopicPartition(lines, at) for at in range(apps.PARTITIONS)]
+    apps.write(servers, app.name, 0, 10, has_cities=False)
+    with Admin(bootstrap_servers=servers) as admin:
+        for _ in range(2):
+            driver("one", chosen, auto_offset_reset="latest")
+            found = admin.group_offsets(group)
+            assert [found[where].offset for where in wanted] == offsets(servers, lines, LATEST)
+            # As if they had expired.
+            assert not any(admin.delete_group_offsets(group, wanted).values())
+
+    apps.write(servers, app.name, 10, 10, has_cities=False)
+    driver("one", chosen, auto_offset_reset="latest").settle()
+    assert sum(map(len, counts(servers, chosen).values())) == 10
 
 
 def _upper(name: str) -> Streams:

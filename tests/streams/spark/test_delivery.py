@@ -11,7 +11,7 @@ from moldau.client import TransactionError
 from moldau.client.sync import Admin, Consumer
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.problems import StateError
-from moldau.streams.spark.delivery import TaskBatch, exactly_once, take_task
+from moldau.streams.spark.delivery import TaskBatch, exactly_once, record_beginning, take_task
 from moldau.streams.spark.versions import Version, token_of
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark.topics import make_topic
@@ -95,3 +95,17 @@ def test_an_attempt_of_an_earlier_run_commits_nothing_once_its_task_is_taken_ove
     ):
         late.committed((moldau_topic,), before)
     assert committed(moldau_broker, moldau_topic) == []
+
+
+def test_a_checkpoint_does_not_begin_where_a_newer_one_has(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, clients: dict[str, str]
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    older = TaskBatch(moldau_topic, 0, 0, "9", 1, -1)
+    with Admin(clients) as admin:
+        record_beginning(clients, admin, replace(older, checkpoint="10"), {moldau_topic: 5})
+        with pytest.raises(StateError, match="begun with another checkpoint after this one"):
+            record_beginning(clients, admin, older, {moldau_topic: 7})
+        (found,) = admin.group_offsets(older.group).values()
+
+    assert found.offset == 5

@@ -13,14 +13,17 @@ from typing import Any
 
 import pytest
 
-from moldau.client.sync import Consumer
+from moldau.client import TopicPartition, TransactionError
+from moldau.client.sync import Admin, Consumer, Producer
 from moldau.runtime.real_files import RealFiles
 from moldau.streams import Stream, Streams, session
 from moldau.streams.problems import StreamsError
+from moldau.streams.running import checked
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.moving import to_embedded, to_spark
+from moldau.streams.spark.moving import _Reader, _writer, to_embedded, to_spark
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
+from tests.spark.topics import make_topic
 from tests.streams.spark.batches import Batches
 
 
@@ -207,3 +210,96 @@ def test_a_move_that_is_cut_short_has_moved_nothing(
     apps.write(servers, counted.name, 40, 20, has_cities=False)
     apps.embedded(servers, counted, tmp_path / "state")
     check_counts(servers, counted, 60)
+
+
+def test_a_move_to_spark_that_was_cut_short_is_repeated_with_its_checkpoint(
+    moldau_broker: SyncEmbeddedBroker,
+    counted: Streams,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers, checkpoint = moldau_broker.bootstrap_servers, str(tmp_path / "checkpoint")
+    apps.embedded(servers, counted, tmp_path / "state")
+    with monkeypatch.context() as patch:
+        patch.setattr("moldau.streams.spark.moving.take_over", lambda *_: 1 / 0)
+        with pytest.raises(ZeroDivisionError):
+            to_spark(counted.plan(), checkpoint, given(servers))
+
+    assert to_spark(counted.plan(), checkpoint, given(servers)).rows > 0
+    apps.write(servers, counted.name, 20, 20, has_cities=False)
+    on_stages(servers, counted, tmp_path)
+    check_counts(servers, counted, 40)
+
+
+def test_an_input_that_was_never_read_begins_on_spark_where_the_embedded_engine_would(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    servers, name = moldau_broker.bootstrap_servers, moldau_topic
+    app = Streams(name)
+    app.stream(f"{name}-lines", str, key=str).to(f"{name}-out")
+    apps.make_topics(servers, app)
+    lines = [TopicPartition(f"{name}-lines", at) for at in range(apps.PARTITIONS)]
+
+    def write(value: bytes) -> None:
+        with Producer(bootstrap_servers=servers) as producer:
+            for where in lines:
+                producer.send(where.topic, value, key=b"k", partition=where.partition)
+
+    write(b"old")
+    with Admin(bootstrap_servers=servers) as admin:
+        admin.alter_group_offsets(name, {lines[0]: 0})  # and none of the other partition
+        latest = {"auto.offset.reset": "latest"}
+        to_spark(app.plan(), str(tmp_path / "checkpoint"), given(servers, **latest))
+        found = admin.group_offsets(f"{name}-spark")
+    assert [found[where].offset for where in lines] == [0, 1]
+
+    write(b"new")
+    on_stages(servers, app, tmp_path)
+    values = sorted(each.value or b"" for each in apps.outs_of(servers, app))
+    assert values == [b"new", b"new", b"old"]
+
+
+def test_a_move_aborts_what_the_one_before_has_left_open_in_the_changelogs(
+    moldau_broker: SyncEmbeddedBroker,
+    counted: Streams,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("moldau.streams.spark.moving._CLEANUP_S", 0.0)
+    servers, checkpoint = moldau_broker.bootstrap_servers, str(tmp_path / "checkpoint")
+    short = given(servers, **{"producer.transaction.timeout.ms": "5000"})
+    apps.embedded(servers, counted, tmp_path / "state")
+    to_spark(counted.plan(), checkpoint, given(servers))
+    on_stages(servers, counted, tmp_path)
+
+    own = f"{counted.name}-move"
+    with Producer(bootstrap_servers=servers, transactional_id=own) as killed:
+        killed.begin_transaction()
+        killed.send(f"{counted.name}-counts-changelog", b"", key=b"k", partition=0)
+        killed.flush()
+        assert to_embedded(counted.plan(), checkpoint, short).rows > 0
+        with pytest.raises(TransactionError):
+            killed.commit_transaction()
+
+
+def test_a_move_may_write_for_as_long_as_a_batch() -> None:
+    settings = checked(given("localhost:9092"))
+
+    assert _writer("app", settings).configuration.settings["transaction.timeout.ms"] == "900000"
+
+
+def test_a_changelog_that_does_not_come_is_told(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    settings = checked(given(moldau_broker.bootstrap_servers))
+    monkeypatch.setattr("moldau.streams.spark.moving._QUIET_S", 0.5)
+    monkeypatch.setattr(_Reader, "_end", lambda *_: 1)
+
+    with (
+        Admin(settings.of("admin")) as admin,
+        _Reader("app", settings, admin) as reader,
+        pytest.raises(StreamsError, match=f"app=app: {moldau_topic}-0: no record in") as told,
+    ):
+        reader.changes(moldau_topic, 0)
+    assert "\n" not in str(told.value)

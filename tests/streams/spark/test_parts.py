@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pickle
 import re
+from contextlib import closing
 from typing import Any
 
 import pytest
@@ -24,6 +25,7 @@ from moldau.streams.spark.recorded import (
     begun_text,
     check_may_write,
     left_text,
+    newest_checkpoint,
     recorded_text,
     recorded_version,
     taken_text,
@@ -221,6 +223,26 @@ def test_a_checkpoint_keeps_its_id(tmp_path: Any) -> None:
         kept.close()
 
 
+def test_a_checkpoint_takes_its_id_when_it_begins(tmp_path: Any) -> None:
+    with closing(Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)) as kept:
+        kept.take_id(NOW_MS + 7)
+        assert kept.id == str(NOW_MS + 7)
+    with closing(Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)) as kept:
+        assert kept.id == str(NOW_MS + 7)
+
+
+def test_only_what_a_move_has_left_is_cleared(tmp_path: Any) -> None:
+    with closing(Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)) as kept:
+        kept.write_state(0, 1, "a.snapshot", b"")
+        assert (kept.is_used, kept.has_batches) == (True, False)
+        kept.clear()
+        assert not kept.is_used
+        kept.write_state(0, 1, "a.snapshot", b"")  # it is not there any more
+
+        kept.commit(0, 0, {1: Version(token_of(0, 1, 0))})
+        assert kept.has_batches
+
+
 @pytest.mark.parametrize("is_snapshot", [False, True])
 @pytest.mark.parametrize("size_bytes", [0, 7])
 def test_a_recorded_version_is_found_by_a_batch_that_runs_again(
@@ -251,10 +273,11 @@ def test_the_record_of_a_beginning_is_of_no_batch_and_older_checkpoints_find_it(
     newest = [text for _, text in texts.values()]
 
     assert recorded_version(texts, "100", 0, Version()) is None
-    check_may_write([*newest, "5 6 7 8"], "100", 1, has_repartitions=True)
-    check_may_write(newest, "9", 1, has_repartitions=False)
+    check_may_write([*newest, "5 6 7 8"], "100", 1)
+    assert newest_checkpoint([*newest, "5 6 7 8"]) == 100
+    assert newest_checkpoint(["5 6 7 8"]) == -1
     with pytest.raises(StateError, match="begun with another checkpoint after this one"):
-        check_may_write(newest, "9", 1, has_repartitions=True)
+        check_may_write(newest, "9", 1)
 
 
 def test_a_task_that_was_taken_over_keeps_its_version_and_refuses_earlier_runs() -> None:
@@ -263,9 +286,9 @@ def test_a_task_that_was_taken_over_keeps_its_version_and_refuses_earlier_runs()
 
     assert recorded_version({"lines": (2, taken)}, "9", 5, Version()) == after.at({"lines": 2})
     for text in (taken, taken_text("", "9", 2), taken_text(begun_text("8", 7), "9", 2)):
-        check_may_write([text], "9", 2, has_repartitions=True)
+        check_may_write([text], "9", 2)
         with pytest.raises(StateError, match="has taken over the checkpoint: stop this driver"):
-            check_may_write([text], "9", 1, has_repartitions=False)
+            check_may_write([text], "9", 1)
 
 
 @pytest.mark.parametrize(("checkpoint", "is_refused"), [("8", True), ("9", True), ("10", False)])
@@ -274,10 +297,10 @@ def test_only_a_checkpoint_that_is_newer_than_a_move_may_write(
 ) -> None:
     left = [left_text("9", 2)]
     if not is_refused:
-        check_may_write(left, checkpoint, 1, has_repartitions=True)
+        check_may_write(left, checkpoint, 1)
         return
     with pytest.raises(StateError, match="has moved to the embedded engine"):
-        check_may_write(left, checkpoint, 5, has_repartitions=False)
+        check_may_write(left, checkpoint, 5)
 
 
 def test_a_program_keeps_its_codecs_on_the_way_to_an_executor() -> None:

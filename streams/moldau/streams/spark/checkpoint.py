@@ -38,6 +38,7 @@ from moldau.streams.spark.versions import (
 
 _DIGITS: Final = 12
 _LEFT: Final = "left"
+_APP: Final = "app.json"
 _RUNS: Final = "runs"
 
 
@@ -48,7 +49,8 @@ class Checkpoint:
         self.files = files
         self.path = path
         self.id = str(made_ms)
-        """The time when it was made. Batches of another checkpoint are other batches."""
+        """The time when it began, about: of an app's checkpoints the last one has the greatest.
+        Batches of another checkpoint are other batches."""
         self.run = run
         """How many drivers have held the directory, with this one."""
         self._lock = lock
@@ -69,7 +71,7 @@ class Checkpoint:
         with ExitStack() as on_failure:
             on_failure.callback(lock.release)
             _refuse_left(files, path)
-            made_ms = _checked_app(files, posixpath.join(path, "app.json"), path, plan, now_ms)
+            made_ms = _checked_app(files, posixpath.join(path, _APP), path, plan, now_ms)
             runs = posixpath.join(path, _RUNS)
             run = int(files.read_text(runs)) + 1 if files.exists(runs) else 1
             files.write_text_atomic(runs, f"{run}\n")
@@ -107,9 +109,27 @@ class Checkpoint:
     @property
     def is_used(self) -> bool:
         """Whether an app has begun here, or was moved here, be it only in part."""
-        programs = [name for name in self.files.list(self.path) if name.isdecimal()]
-        has_state = any(self.files.list(posixpath.join(self.path, name)) for name in programs)
-        return self.has_begun or has_state
+        return self.has_begun or any(map(self.files.list, self._folders()))
+
+    @property
+    def has_batches(self) -> bool:
+        """Whether a batch was committed here."""
+        return any(self._committed(int(posixpath.basename(each))) for each in self._folders())
+
+    def clear(self) -> None:
+        """Remove what a move that was cut short has left here, before the checkpoint begins."""
+        assert not self.has_begun
+        assert not self.has_batches
+        for each in self._folders():
+            self.files.remove_tree(each)
+
+    def take_id(self, made_ms: int) -> None:
+        """Take another id, before the checkpoint begins. It is durable when this returns."""
+        assert not self.has_begun
+        path = posixpath.join(self.path, _APP)
+        found = json.loads(self.files.read_text(path))
+        self.files.write_text_atomic(path, json.dumps({**found, "made_ms": made_ms}))
+        self.id = str(made_ms)
 
     def begin(self, versions: Mapping[int, Mapping[int, Version]]) -> None:
         """Note where the tasks of all sub-topologies begin: at offsets, or with the stores of
@@ -188,6 +208,11 @@ class Checkpoint:
     @property
     def _begin(self) -> str:
         return posixpath.join(self.path, "begin.json")
+
+    def _folders(self) -> list[str]:
+        """Return the directories of the sub-topologies."""
+        names = [name for name in self.files.list(self.path) if name.isdecimal()]
+        return [posixpath.join(self.path, name) for name in names]
 
     def _has_state(self, program: int) -> bool:
         return self.files.exists(self.state(program))

@@ -6,8 +6,9 @@ An attempt of a task that writes exactly once works in this order:
    then on no earlier attempt can commit: not a speculative one, and not one of an executor or
    driver that was taken for dead. What they left open is aborted.
 2. It reads what the last transaction of the task has recorded. If that is this batch, an earlier
-   attempt has committed it: the attempt writes nothing, and the version of that one counts. If the
-   app has moved to the embedded engine, or a later driver has taken over, the attempt fails.
+   attempt has committed it: the attempt writes nothing, and the version of that one counts. If a
+   later driver has taken over, or the app has begun a later checkpoint or moved to the embedded
+   engine, the attempt fails.
 3. It writes its outputs, then the files of its stores, and commits. The transaction also records
    the version, as the text of the offsets of a group of the app, `APP-spark`.
 
@@ -38,8 +39,9 @@ from moldau.streams.spark.recorded import (
 )
 from moldau.streams.spark.versions import Version
 
-_TIMEOUT_MS: Final = "900000"
-"""The longest that brokers allow by default: a transaction lasts while its batch is processed."""
+TRANSACTION_TIMEOUT: Final = {"transaction.timeout.ms": "900000"}
+"""The longest that brokers allow by default: a transaction lasts while its batch is processed, or
+while a move writes the changelogs. Settings of the app replace it."""
 Recorded = Mapping[str, tuple[int, str]]
 """What is recorded of a task: the offset and the text of each input."""
 
@@ -55,8 +57,6 @@ class TaskBatch:
     checkpoint: str
     run: int
     batch: int
-    has_repartitions: bool = False
-    """Whether the app has repartition topics, which all its checkpoints share."""
 
     @property
     def group(self) -> str:
@@ -110,14 +110,16 @@ def exactly_once(
 
 
 def record_beginning(
-    producer: Mapping[str, str], batch: TaskBatch, offsets: Mapping[str, int]
+    producer: Mapping[str, str], admin: Admin, batch: TaskBatch, offsets: Mapping[str, int]
 ) -> None:
     """Record that the checkpoint has begun for a task. Earlier attempts are fenced before, and
-    later ones of older checkpoints find it. Raise TransactionError if one comes between."""
-    found = {topic: offset for topic, offset in offsets.items() if offset >= 0}
-    with _fencing(producer, batch) as opened, opened.transaction():
+    later ones of older checkpoints find it. Raise TransactionError if one comes between, StateError
+    if a newer checkpoint has begun meanwhile."""
+    with _fencing(producer, batch) as opened:
+        _recorded(admin, batch, offsets)
         text = begun_text(batch.checkpoint, batch.run)
-        _record(opened, batch, {topic: (offset, text) for topic, offset in found.items()})
+        with opened.transaction():
+            _record(opened, batch, {topic: (offset, text) for topic, offset in offsets.items()})
 
 
 def take_task(
@@ -185,7 +187,7 @@ class _ExactlyOnce:
 
 def _fencing(settings: Mapping[str, str], batch: TaskBatch) -> Producer[Any, Any]:
     own = {"transactional.id": batch.transactional_id}
-    return Producer({"transaction.timeout.ms": _TIMEOUT_MS, **settings, **own})
+    return Producer({**TRANSACTION_TIMEOUT, **settings, **own})
 
 
 def _recorded(admin: Admin, batch: TaskBatch, inputs: Iterable[str]) -> Recorded:
@@ -194,12 +196,7 @@ def _recorded(admin: Admin, batch: TaskBatch, inputs: Iterable[str]) -> Recorded
     # Not those of other tasks: an executor that was lost may have left some undecided.
     offsets = admin.group_offsets(batch.group, wanted, require_stable=True)
     found = {where.topic: (each.offset, each.metadata) for where, each in offsets.items()}
-    check_may_write(
-        (text for _, text in found.values()),
-        batch.checkpoint,
-        batch.run,
-        has_repartitions=batch.has_repartitions,
-    )
+    check_may_write((text for _, text in found.values()), batch.checkpoint, batch.run)
     return found
 
 

@@ -1,7 +1,9 @@
 """Move a stopped app between the embedded engine and Spark, with its stores and its offsets.
 
 To Spark: the stores are read from their changelogs, and become the first snapshots of a new
-checkpoint, from which each query starts at the offsets that the app's group has.
+checkpoint, from which each query starts at the offsets that the app's group has; of an input
+without one, where the embedded engine would start. A move that is cut short has moved nothing, and
+may be repeated with its checkpoint.
 
 To the embedded engine: each task is taken over, so that nothing that still runs on Spark can
 commit. Then the stores are read from the checkpoint. What their changelogs lack is written in one
@@ -33,7 +35,7 @@ from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
-from moldau.streams.spark.beginning import take_over, told_of_drivers
+from moldau.streams.spark.beginning import first_offsets, give_id, take_over, told_of_drivers
 from moldau.streams.spark.carrying import (
     backings_of,
     changes_of,
@@ -43,7 +45,7 @@ from moldau.streams.spark.carrying import (
 )
 from moldau.streams.spark.changes import StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.delivery import TaskBatch, group_of, take_task
+from moldau.streams.spark.delivery import TRANSACTION_TIMEOUT, TaskBatch, group_of, take_task
 from moldau.streams.spark.limits import check
 from moldau.streams.spark.recorded import left_text, recorded_version
 from moldau.streams.spark.topics import prepare
@@ -55,6 +57,8 @@ from moldau.streams.worker.settings import AppSettings
 _POLL_S: Final = 0.05
 _CLEANUP_S: Final = 15.0
 """How long after their timeout brokers abort transactions at the latest."""
+_QUIET_S: Final = 60.0
+"""How long no record may come of a changelog that has more."""
 _QUICK: Final = {"isolation.level": "read_committed", "fetch.max.wait.ms": "50"}
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -81,7 +85,7 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
                 )
     with ExitStack() as left:
         kept = left.enter_context(closing(_held(plan, checkpoint)))
-        if kept.is_used:
+        if kept.has_begun or kept.has_batches:
             raise StreamsError(
                 f"checkpoint={kept.path}: it has batches already: give a new --checkpoint"
             )
@@ -93,21 +97,24 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
                 "on Spark"
             )
         layout = prepare(plan, settings)
+        kept.clear()
+        starts = first_offsets(admin, layout, settings, own=EARLIEST)
+        starts.update((where, each.offset) for where, each in committed.items() if where in starts)
         reader = left.enter_context(_Reader(plan.app, settings, admin))
         rows, tasks = 0, 0
         begun: dict[int, dict[int, Version]] = {}
         for program in plan.programs:
             versions = {}
             for partition in range(layout.tasks(program)):
-                offsets = {}
-                for topic in layout.topics(program, partition):
-                    at = committed.get(TopicPartition(topic, partition))
-                    offsets[topic] = EARLIEST if at is None else at.offset
+                topics = layout.topics(program, partition)
                 version, count = _snapshot(program, partition, committed, reader, kept)
-                versions[partition] = version.at(offsets)
+                versions[partition] = version.at(
+                    {topic: starts[TopicPartition(topic, partition)] for topic in topics}
+                )
                 rows, tasks = rows + count, tasks + 1
             begun[program.index] = versions
-        take_over(kept, layout, settings, begun)
+        give_id(admin, kept, layout, settings)
+        take_over(admin, kept, layout, settings, begun)
         kept.begin(begun)
     return Moved(plan.app, tasks, rows)
 
@@ -126,6 +133,7 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
         admin = left.enter_context(Admin(settings.of("admin")))
         _stopped(admin, plan.app)
         layout = prepare(plan, settings, has_changelogs=True)
+        writer = left.enter_context(_writer(plan.app, settings))
         reader = left.enter_context(_Reader(plan.app, settings, admin))
         leaving = left_text(kept.id, kept.run)
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
@@ -146,7 +154,7 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
                     there = reader.changes(changelog, partition)
                     records.append((changelog, partition, difference(store, there, changes)))
                     rows += len(changes)
-        _write(settings, plan.app, records, {plan.app: offsets, group_of(plan.app): left_at})
+        _write(writer, records, {plan.app: offsets, group_of(plan.app): left_at})
         kept.leave()
     return Moved(plan.app, tasks, rows)
 
@@ -225,7 +233,7 @@ def _taken(
     topics = layout.topics(program, partition)
     offsets = {topic: before.offsets.get(topic, 0) for topic in topics}
     task = layout.plan.app, program.index, partition
-    batch = TaskBatch(*task, kept.id, kept.run, last + 1, bool(layout.plan.repartitions))
+    batch = TaskBatch(*task, kept.id, kept.run, last + 1)
     with told_of_drivers(batch):
         recorded = take_task(settings.of("producer"), admin, batch, offsets)
     return recorded_version(recorded, kept.id, batch.batch, before) or before
@@ -243,15 +251,20 @@ def _stores(
         yield store, changes_of(program, partition, store, rows_of(backings[store.name]))
 
 
+def _writer(app: str, settings: AppSettings) -> Producer[Any, Any]:
+    """Return what writes the changelogs. Starting it aborts what a move that was cut short has left
+    open there, so that they can be read."""
+    own = {"transactional.id": f"{app}-move"}
+    return Producer({**TRANSACTION_TIMEOUT, **settings.of("producer"), **own})
+
+
 def _write(
-    settings: AppSettings,
-    app: str,
+    producer: Producer[Any, Any],
     records: list[tuple[str, int, ChangelogRecords]],
     offsets: Mapping[str, Offsets],
 ) -> None:
     """Write changelogs, and the offsets of groups, in one transaction."""
-    own = {"transactional.id": f"{app}-move"}
-    with Producer({**settings.of("producer"), **own}) as producer, producer.transaction():
+    with producer.transaction():
         for topic, partition, changes in records:
             if len(changes):
                 producer.send_many(
@@ -283,13 +296,23 @@ class _Reader:
 
     def changes(self, topic: str, partition: int, end: int | None = None) -> ChangelogRecords:
         """Return the records of a partition before `end`, or all. Raise StreamsError if a
-        transaction there stays open."""
+        transaction there stays open, or if nothing comes for a minute."""
         found, where = ChangelogRecords(), TopicPartition(topic, partition)
-        consumer = self._consumer
+        consumer, threads = self._consumer, here()
         consumer.assign([where])
         consumer.seek_to_beginning([where])
         stop = self._end(where, end)
-        while (consumer.position(where) or 0) < stop:
+        read_to, progress_at_s = -1, threads.monotonic()
+        while (position := consumer.position(where) or 0) < stop:
+            if position > read_to:
+                read_to, progress_at_s = position, threads.monotonic()
+            elif threads.monotonic() - progress_at_s > _QUIET_S:
+                trouble = consumer.troubles().get(where)
+                raise StreamsError(
+                    f"app={self._app}: {where}: no record in {_QUIET_S:.0f} s: "
+                    f"{trouble or 'check that the leader of the partition runs'}; then move the "
+                    "app again"
+                )
             for part in consumer.poll(_POLL_S):
                 for record in part.records:
                     if record.key is not None and record.offset < stop:

@@ -113,7 +113,6 @@ class SubtopologyQuery:
             producer=settings.of("producer"),
             admin=settings.of("admin"),
             checkpoint=kept.id if settings.is_exactly_once else None,
-            has_repartitions=bool(prepared.layout.plan.repartitions),
             kept=kept.state(program.index),
             batch=batch,
             run=kept.run,

@@ -4,8 +4,9 @@ A text has the id of the checkpoint, the run of its driver, the token of the att
 written, and the stream times. A task reads it before it writes, in this order:
 
 1. An attempt opens a producer with the task's transactional id: no earlier one can commit.
-2. It reads the texts. A later run of the checkpoint, or a move to the embedded engine, has recorded
-   itself there by a transaction with the same id: the attempt fails.
+2. It reads the texts. A later run of the checkpoint, a checkpoint that has begun after this one, or
+   a move to the embedded engine, has recorded itself there by a transaction with the same id: the
+   attempt fails.
 
 So what a driver that was taken for dead still runs ends, whether it comes before the record (its
 producer is fenced) or after it (it reads the record).
@@ -73,12 +74,15 @@ def left_text(checkpoint: str, run: int) -> str:
     return TaskRecord(checkpoint, run, token_of(-1, 0, 0), _LEFT).text
 
 
-def check_may_write(
-    texts: Iterable[str], checkpoint: str, run: int, *, has_repartitions: bool
-) -> None:
+def newest_checkpoint(texts: Iterable[str]) -> int:
+    """Return the id of the newest checkpoint that the texts record, -1 for none."""
+    return max((int(each.checkpoint) for each in _parsed(texts)), default=-1)
+
+
+def check_may_write(texts: Iterable[str], checkpoint: str, run: int) -> None:
     """Raise StateError if this run of the checkpoint must not write: the app has moved, a later run
-    has taken over, or an app with repartition topics has begun another checkpoint after this one,
-    of which the records are in these topics too."""
+    has taken over, or the app has begun another checkpoint after this one, so both would write the
+    outputs of the same records."""
     for each in _parsed(texts):
         age = int(each.checkpoint) - int(checkpoint)
         if each.kind == _LEFT and age >= 0:
@@ -91,11 +95,10 @@ def check_may_write(
                 "another driver, or a move of the app, has taken over the checkpoint: stop this "
                 "driver"
             )
-        if age > 0 and has_repartitions:
+        if age > 0:
             raise StateError(
-                "the app has begun with another checkpoint after this one, which shares its "
-                "repartition topics: give the newer one, or a new --checkpoint, which begins "
-                "without state"
+                "the app has begun with another checkpoint after this one: give the newer one, or "
+                "a new --checkpoint, which begins without state"
             )
 
 

@@ -82,7 +82,6 @@ class Stage:
     producer: Mapping[str, str]
     admin: Mapping[str, str]
     checkpoint: str | None
-    has_repartitions: bool
     kept: str
     batch: int
     run: int
@@ -160,13 +159,7 @@ class Stage:
         if self.checkpoint is None:
             return at_least_once(self.producer)
         batch = TaskBatch(
-            program.app,
-            program.index,
-            partition,
-            self.checkpoint,
-            self.run,
-            self.batch,
-            self.has_repartitions,
+            program.app, program.index, partition, self.checkpoint, self.run, self.batch
         )
         return exactly_once(self.producer, self.admin, batch)
 
