@@ -6,12 +6,15 @@ The stages run on a real broker, without Java: see `tests.streams.spark.batches`
 from __future__ import annotations
 
 import logging
+import os
 import shutil
+import sys
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from subprocess import Popen
 from typing import Any
 
 import pytest
@@ -22,11 +25,12 @@ from moldau.config import BadSettings
 from moldau.runtime.real_files import RealFiles
 from moldau.streams import Streams
 from moldau.streams.problems import StreamsError, TopologyError
+from moldau.streams.rocks import RocksMemory
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.delivery import transactional_id_of
 from moldau.streams.spark.moving import to_embedded, to_spark
 from moldau.streams.spark.recorded import begun_text, newest_checkpoint
-from moldau.streams.spark.stores import drop_others
+from moldau.streams.spark.stores import AttemptStores, drop_others
 from moldau.streams.spark.versions import Version
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
@@ -264,14 +268,42 @@ def test_a_process_that_has_met_the_app_before_runs_the_functions_of_its_new_dri
     assert [each[0][-4:] for each in values] == [b"-old", b"-new"]
 
 
-def test_stores_of_earlier_drivers_are_removed_unless_one_is_open(tmp_path: Path) -> None:
-    for path in ("old/0_0/a", "now/0_0/a", "runs/0_0/open-a", "runs/0_1/a", "gone-now-x/0_0/a"):
+@pytest.fixture
+def dead() -> int:
+    """The id of a process that has ended."""
+    process = Popen([sys.executable, "-c", ""])  # noqa: S603 - our own command
+    process.wait()
+    return process.pid
+
+
+def test_stores_of_earlier_drivers_are_removed_unless_one_is_open(
+    tmp_path: Path, dead: int
+) -> None:
+    opened, killed = f"open-{os.getpid()}-a", f"open-{dead}-a"
+    for path in ("old/0_0/a", "now/0_0/a", f"runs/0_0/{opened}", "runs/0_1/a", "gone-now-x/0_0/a"):
         (tmp_path / path).mkdir(parents=True)
+    (tmp_path / "killed" / "0_0" / killed).mkdir(parents=True)
 
     drop_others(RealFiles(), str(tmp_path), "now")
     drop_others(RealFiles(), str(tmp_path / "none"), "now")
 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["now", "runs"]
+
+
+def test_an_attempt_removes_what_one_that_was_killed_has_left(
+    app: Streams, tmp_path: Path, dead: int
+) -> None:
+    local = tmp_path / "local"
+    kept = [f"open-{os.getpid()}-a"]
+    for name in (*kept, f"open-{dead}-a", "an-old-version"):
+        (local / name).mkdir(parents=True)
+    program = next(each for each in app.plan().programs if each.stores)
+    stores = AttemptStores(RealFiles(), str(tmp_path / "kept"), str(local), "b")
+
+    stores.open(program, Version(), RocksMemory())
+    stores.drop()
+
+    assert [each.name for each in local.iterdir()] == kept
 
 
 def test_a_move_waits_for_open_transactions_in_changelogs(

@@ -2,7 +2,8 @@
 
 Invariants: an attempt has its database for itself, because it takes it by renaming its directory;
 the directory has the name of a version only while the database holds just that version. Without
-such a directory, an attempt restores the version from its files.
+such a directory, an attempt restores the version from its files. The name of an open one has the
+id of its process, which Spark may kill at any time: what that leaves is removed by the next.
 """
 
 from __future__ import annotations
@@ -13,6 +14,7 @@ from contextlib import suppress
 from typing import Self
 
 from moldau.runtime.files import Files
+from moldau.runtime.places import is_alive, process_id
 from moldau.streams.plan.plan import Program
 from moldau.streams.rocks import RocksMemory, TaskDatabase
 from moldau.streams.spark.changes import RecordingBacking, StoreChange, apply, decoded, encoded
@@ -43,10 +45,16 @@ def drop_others(files: Files, local: str, driver: str) -> None:
 
 def _is_open(files: Files, driver: str) -> bool:
     return any(
-        attempt.startswith(_OPEN)
+        _is_of_attempt(attempt)
         for task in files.list(driver)
         for attempt in files.list(posixpath.join(driver, task))
     )
+
+
+def _is_of_attempt(name: str) -> bool:
+    """Whether a directory is that of an attempt in a process that is alive."""
+    pid = name.removeprefix(_OPEN).partition("-")[0]
+    return name.startswith(_OPEN) and pid.isdecimal() and is_alive(int(pid))
 
 
 class AttemptStores:
@@ -58,7 +66,7 @@ class AttemptStores:
         self._kept = kept
         self._local = local
         self._token = token
-        self._path = posixpath.join(local, f"{_OPEN}{token}")
+        self._path = posixpath.join(local, f"{_OPEN}{process_id()}-{token}")
         self._database: TaskDatabase | None = None
         self._changes: list[StoreChange] = []
         self._plain: list[Backing] = []
@@ -133,7 +141,7 @@ class AttemptStores:
 
     def _restore(self, version: Version) -> None:
         for name in self._files.list(self._local):
-            if not name.startswith(_OPEN):
+            if not _is_of_attempt(name):
                 self._files.remove_tree(posixpath.join(self._local, name))
         assert self._database is not None
         for name in version.files:
