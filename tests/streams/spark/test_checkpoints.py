@@ -271,7 +271,7 @@ def test_a_process_that_has_met_the_app_before_runs_the_functions_of_its_new_dri
 @pytest.fixture
 def dead() -> int:
     """The id of a process that has ended."""
-    process = Popen([sys.executable, "-c", ""])  # noqa: S603 - our own command
+    process = Popen([sys.executable, "-c", ""])
     process.wait()
     return process.pid
 
