@@ -1,7 +1,8 @@
-"""Two replays of the same dead letters: the later one ends the earlier, and none is sent twice."""
+"""Replays of dead letters: of one connector, each once, and one at a time."""
 
 from __future__ import annotations
 
+import json
 from argparse import Namespace
 from io import StringIO
 
@@ -11,6 +12,7 @@ from moldau.cli.command import Context
 from moldau.client import NewTopic
 from moldau.client.sync import Admin, Consumer, Producer
 from moldau.connect.commands import dead_letters
+from moldau.connect.task.dead_letter import PREFIX
 from moldau.plugins import Plugins
 from moldau.testing import SyncEmbeddedBroker
 
@@ -21,13 +23,31 @@ def no_plugins() -> Plugins:
     raise AssertionError("a replay needs no plugin")
 
 
+def new_context() -> Context:
+    return Context(StringIO(), StringIO(), {}, no_plugins)
+
+
+def told(context: Context) -> str:
+    """What a command has written."""
+    assert isinstance(context.out, StringIO)
+    return context.out.getvalue()
+
+
 def replayed(bootstrap: str, name: str) -> str:
     """What the command says."""
     arguments = Namespace(name=name, where=None, to=name, json=False)
-    context = Context(StringIO(), StringIO(), {}, no_plugins)
+    context = new_context()
     dead_letters._replay((bootstrap, f"{name}-dlq"), {}, arguments, context)
-    assert isinstance(context.out, StringIO)
-    return context.out.getvalue()
+    return told(context)
+
+
+def values(bootstrap: str, topic: str) -> list[bytes | None]:
+    """The values of the committed records."""
+    with Consumer(
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+    ) as consumer:
+        consumer.assign(consumer.partitions(topic))
+        return [each.value for each in dead_letters._all_of(consumer, topic)]
 
 
 def test_a_replay_that_begins_ends_the_one_before_it(
@@ -50,9 +70,27 @@ def test_a_replay_that_begins_ends_the_one_before_it(
     with pytest.raises(dead_letters.ReplayEnded, match="another replay"):
         replayed(bootstrap, name)
     assert others == ["1 replayed, 0 passed over\n"]
-    with Consumer(
-        bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
-    ) as consumer:
-        consumer.assign(consumer.partitions(name))
-        (record,) = dead_letters._all_of(consumer, name)
-    assert record.value == b"bad"
+    assert values(bootstrap, name) == [b"bad"]
+
+
+def test_records_of_another_connector_and_of_an_aborted_transaction_are_passed_over(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str
+) -> None:
+    bootstrap, name = moldau_broker.bootstrap_servers, moldau_topic
+    queue = f"{name}-dlq"
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        admin.create_topic(NewTopic(queue))
+    written = {b"own": (name, True), b"other": ("other", True), b"aborted": (name, False)}
+    with Producer({"bootstrap.servers": bootstrap, "transactional.id": name}) as producer:
+        for value, (owner, is_committed) in written.items():
+            headers = [(f"{PREFIX}connector.name", owner.encode())]
+            with producer.transaction() as opened:
+                producer.send_and_wait(queue, value, headers=headers)
+                if not is_committed:
+                    opened.abort()
+    context = new_context()
+    arguments = Namespace(name=name, where=None, json=True)
+    dead_letters._list((bootstrap, queue), arguments, context)
+    assert [each["connector.name"] for each in json.loads(told(context))] == [name]
+    assert replayed(bootstrap, name) == "1 replayed, 1 passed over\n"
+    assert values(bootstrap, name) == [b"own"]

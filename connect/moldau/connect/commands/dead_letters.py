@@ -3,7 +3,8 @@
 `replay` reads the queue as a consumer group of its own, so that a record is replayed only once even
 if the command runs often, unless `--where` chooses records. Records and offsets are in the same
 transactions. Their id is the name of the group, as in the console: a replay that starts ends the
-one before it. The error headers are removed.
+one before it. The error headers are removed. Records of another connector with the same queue, and
+those of transactions that were aborted, are passed over.
 """
 
 from __future__ import annotations
@@ -89,8 +90,12 @@ def _records(part: Any) -> Iterator[ConsumerRecord]:
 
 
 def _is_wanted(arguments: Namespace) -> Callable[[dict[str, str]], bool]:
-    text = arguments.where
-    return lambda facts: text is None or text in facts.get("exception.message", "")
+    """Return a test of a record's facts: several connectors may share a queue."""
+    name, text = arguments.name, arguments.where
+    return lambda facts: (
+        facts.get("connector.name", name) == name
+        and (text is None or text in facts.get("exception.message", ""))
+    )
 
 
 def _list(where: tuple[str, str], arguments: Namespace, context: Context) -> int:
@@ -98,7 +103,9 @@ def _list(where: tuple[str, str], arguments: Namespace, context: Context) -> int
 
     bootstrap, queue = where
     found = []
-    with Consumer(bootstrap_servers=bootstrap, auto_offset_reset="earliest") as consumer:
+    with Consumer(
+        bootstrap_servers=bootstrap, auto_offset_reset="earliest", isolation_level="read_committed"
+    ) as consumer:
         consumer.assign(consumer.partitions(queue))
         for record in _all_of(consumer, queue):
             facts = facts_of(record)
@@ -125,6 +132,7 @@ def _replay(
         "bootstrap.servers": bootstrap,
         "group.id": group,
         "auto.offset.reset": "earliest",
+        "isolation.level": "read_committed",
         "enable.auto.commit": "false",
     }
     writer: dict[str, object] = {"bootstrap.servers": bootstrap}
