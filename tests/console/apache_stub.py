@@ -53,6 +53,7 @@ class ApacheStub:
     def __init__(self) -> None:
         self.status = 200
         self.patches: list[object] = []
+        self.checks: list[dict[str, str]] = []
 
     async def info(self, request: Request) -> JSONResponse:
         return JSONResponse({"name": NAME, "config": CONFIG, "tasks": [], "type": "sink"})
@@ -75,6 +76,7 @@ class ApacheStub:
 
     async def validate(self, request: Request) -> JSONResponse:
         given = json.loads(await request.body())
+        self.checks.append(given)
         found = definitions(SINK) + definitions("com.example.Seal", "transforms.seal.")
         configs = [
             {"definition": each, "value": {**each, "value": given.get(each["name"]), "errors": []}}

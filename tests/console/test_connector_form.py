@@ -11,7 +11,7 @@ import pytest
 
 from moldau.config.hiding import HIDDEN
 from moldau.console.access import Access
-from moldau.console.connector_form import Before, changes_of, config_of, form_from
+from moldau.console.connector_form import Before, changes_of, config_of, form_from, misdirected
 from moldau.console.rendering import BadForm
 from moldau.logging import Loggers
 from moldau.runtime.real import RealRuntime
@@ -65,11 +65,12 @@ def test_a_secret_is_not_sent_to_the_browser_and_kept_if_the_field_is_empty() ->
     assert changes_of(before, new) == {"password": "p", "a.b": "c=d", "topic": None, "old": None}
 
 
+JAAS = "consumer.override.sasl.jaas.config"
 RAW = {
     "connector.class": "c",
     "pin": "4711",
     "connection.url": "jdbc:mysql://db/shop?user=u&password=hunter2&ssl=true",
-    "consumer.override.sasl.jaas.config": 'Plain required password="hunter2";',
+    JAAS: 'Plain required password="hunter2";',
     "store.url": "https://me:hunter2@store/x",
     "topic": "t",
 }
@@ -104,8 +105,28 @@ def test_secrets_that_a_worker_tells_are_neither_shown_nor_lost() -> None:
     assert changes_of(RAW, {"connector.class": "c", **new}) == {
         "pin": "4712",
         "store.url": "https://store",
-        "consumer.override.sasl.jaas.config": None,
+        JAAS: None,
     }
+
+
+@pytest.mark.parametrize(
+    ("changes", "line", "asked"),
+    [
+        ({"s.topic": "u"}, "", []),
+        ({}, "transforms.a.type=T", []),
+        ({"s.connection.url": "jdbc:mysql://evil/shop"}, "", [JAAS, "pin", "store.url"]),
+        ({"s.connector.class": "d"}, "", ["connection.url", JAAS, "pin", "store.url"]),
+        ({}, "proxy=evil", ["connection.url", JAAS, "pin", "store.url"]),
+        ({"s.topic": "evil:8080", "s.pin": "4711"}, "", ["connection.url", JAAS, "store.url"]),
+    ],
+)
+def test_secrets_do_not_go_to_another_server_or_class_unless_they_are_written_again(
+    changes: dict[str, str], line: str, asked: list[str]
+) -> None:
+    sent = fields_of(RAW)
+    form = {**sent, **changes, "more": f"{sent['more']}\n{line}"}
+    config = {"connector.class": "c", **config_of(form, Before(RAW))}
+    assert misdirected(form, config, Before(RAW)) == asked
 
 
 def test_several_lines_are_not_changed_by_the_ends_of_lines_of_a_browser() -> None:

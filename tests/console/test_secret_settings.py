@@ -11,7 +11,7 @@ import pytest
 from moldau.config.hiding import HIDDEN
 from moldau.console.secret_settings import plugins_of
 from moldau.runtime.real import RealRuntime
-from tests.console.apache_stub import CONFIG, NAME, QUERY, apache_stub
+from tests.console.apache_stub import CONFIG, NAME, QUERY, SINK, apache_stub
 from tests.console.shown import browser
 
 SECRETS = re.compile("471[1-3]")
@@ -64,6 +64,42 @@ def test_a_secret_by_its_type_is_neither_shown_nor_lost() -> None:
             again = fields_of((await client.post(where, data=asked)).text)
             await client.post(where, data={**again, "s.batch": "9", "does": "save"})
             assert stub.patches[1:] == [{"batch": "9"}], "no secret is lost after a check"
+
+    asyncio.run(run())
+
+
+@pytest.mark.real
+def test_a_secret_goes_to_another_server_only_after_it_was_written_again() -> None:
+    async def run() -> None:
+        async with (
+            RealRuntime("stub") as runtime,
+            apache_stub(runtime) as (url, stub),
+            browser("127.0.0.1:9", connect=url) as client,
+        ):
+            where = f"/change-connector/{NAME}"
+            given = fields_of((await client.get(where)).text)
+            given["more"] += "\r\nsink.url=http://elsewhere"
+            stub.checks.clear()
+            for does in ("check", "save"):
+                asked = await client.post(where, data={**given, "does": does})
+                assert asked.status_code == 400
+                assert "write these again: pin, transforms.seal.salt, value" in asked.text
+            new = {"connector.class": SINK, "name": NAME, "s.pin": HIDDEN, "does": "check"}
+            refused = await client.post("/new-connector", data=new)
+            assert (refused.status_code, "write it whole" in refused.text) == (400, True)
+            assert [each["name"] for each in stub.checks] == [NAME, NAME]
+            assert not SECRETS.search(str(stub.checks))
+            assert stub.patches == []
+            again = {**fields_of(asked.text), "s.pin": "5", "does": "save"}
+            await client.post(where, data=again)
+            assert stub.patches == [
+                {
+                    "pin": "5",
+                    "sink.url": "http://elsewhere",
+                    "transforms.seal.salt": None,
+                    "value.converter.basic": None,
+                }
+            ]
 
     asyncio.run(run())
 

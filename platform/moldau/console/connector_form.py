@@ -28,11 +28,14 @@ from moldau.console.connect_api import ConnectApi, ConnectRefused, connector_pat
 from moldau.console.connection import Connection
 from moldau.console.connectors import connect_of, shown
 from moldau.console.rendering import BadForm, Renderer, form_of
-from moldau.console.secret_settings import SecretSettings
+from moldau.console.secret_settings import SecretSettings, says_where
 
 NAME: Final = "name"
 CLASS: Final = "connector.class"
 _OTHERS: Final = "Settings"
+_AGAIN: Final = (
+    "The settings name another server or class, where no kept secret is sent: write these again"
+)
 _NUMBERS: Final = ("INT", "LONG", "SHORT", "DOUBLE")
 _CONFLICT: Final = 409
 _INVALID: Final = (400, _CONFLICT, 422)
@@ -110,6 +113,11 @@ class Before:
         lines, seen, before = text.strip().splitlines(), self._shown(name).strip(), self.of(name)
         is_same = lines in (seen.splitlines(), [_in_a_line(seen)])
         return before if before and is_same else "\n".join(text.splitlines())
+
+    def without(self, names: Collection[str]) -> Before:
+        """Return the config without these settings."""
+        rest = {name: value for name, value in self.config.items() if name not in names}
+        return Before(rest, self.secrets)
 
     def _shown(self, name: str) -> str:
         value = self.of(name)
@@ -193,6 +201,33 @@ def config_of(form: Mapping[str, str], before: Before) -> dict[str, str]:
     return config
 
 
+def misdirected(form: Mapping[str, str], config: Mapping[str, str], before: Before) -> list[str]:
+    """Return the secrets that a form keeps, if its config names another server or class than
+    before: the worker would send them there."""
+    names = before.config.keys() | config.keys()
+    if not any(says_where(each, before.of(each), config.get(each, "")) for each in names):
+        return []
+    lines = {
+        name.strip(): text
+        for name, _, text in (line.partition("=") for line in form.get(MORE, "").splitlines())
+    }
+    found = []
+    for name, value in config.items():
+        text = lines.get(name, form.get(f"{SETTING}{name}", ""))
+        is_marked = f"{KEPT}{name}" in form and not text.strip()
+        if value == before.of(name) and (is_marked or HIDDEN in text):
+            found.append(name)
+    return sorted(found)
+
+
+def _check_whole(config: Mapping[str, str], before: Before) -> None:
+    """Raise BadForm for HIDDEN in place of a secret that is not kept. A worker might put one of
+    another connector there."""
+    for name, value in config.items():
+        if HIDDEN in value and value != before.of(name):
+            raise BadForm(f"{name}: write it whole, with what is {HIDDEN} now")
+
+
 def _in_a_line(value: str) -> str:
     return value.replace("\n", "\\n")
 
@@ -234,6 +269,7 @@ class ConnectorForms:
         config = {CLASS: form.get(CLASS, "").strip(), **config_of(form, _NEW)}
         if not config[CLASS]:
             raise BadForm("choose the class of the connector first")
+        _check_whole(config, _NEW)
         if form.get("does") == "check":
             return await self._show(request, config, name, is_checked=True)
         if not name:
@@ -257,12 +293,15 @@ class ConnectorForms:
         form, name = await form_of(request), request.path_params["name"]
         before = await self._before(name)
         config = {CLASS: before.of(CLASS), **config_of(form, before)}
+        _check_whole(config, before)
+        asked = misdirected(form, config, before)
+        if asked:
+            left = {key: value for key, value in config.items() if key not in asked}
+            problem = f"{_AGAIN}: {', '.join(asked)}"
+            return await self._show(request, left, name, problem, before=before.without(asked))
         if form.get("does") == "check":
             return await self._show(request, config, name, is_checked=True, before=before)
         changes = changes_of(before.config, config)
-        for key, value in changes.items():
-            if value and HIDDEN in value:
-                raise BadForm(f"{key}: write it whole, with what is {HIDDEN} now")
         if changes:
             try:
                 await self._api().send("PATCH", connector_path(name, "/config"), changes)
@@ -292,7 +331,7 @@ class ConnectorForms:
         is of a connector that exists."""
         existing = name if before.config else ""
         path = f"/connector-plugins/{quote(config[CLASS], safe='')}/config/validate"
-        answer = await self._api().send("PUT", path, {NAME: name or "new", **config})
+        answer = await self._api().send("PUT", path, {**config, NAME: name or "new"})
         form = form_from(answer, config, before)
         is_judged = is_checked or bool(problem)
         return self._renderer.page(

@@ -10,6 +10,7 @@ shown. One that does not know the question (before Kafka 3.2) or the plugin leav
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator, Mapping
 from typing import Final
 from urllib.parse import quote
@@ -22,6 +23,13 @@ _CLASS: Final = "connector.class"
 _PLAIN: Final = frozenset((_CLASS, "name", "tasks.max", "topics", "topics.regex", QUEUE, GROUP))
 _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _UNKNOWN: Final = (404, 405)
+_WHERE: Final = re.compile(
+    r"ur[il]|host|server|broker|address|endpoint|domain|proxy|account|cloud|contact|truststore"
+    r"|class|driver|(?:^|[._-])(?:port|type|converter)$",
+    re.I,
+)
+"""Names of settings that say to which server or class others go. Too many do no harm."""
+_ADDRESS: Final = re.compile(r"://|[a-z][\w.-]*:\d{2,5}\b", re.I)
 
 
 class SecretSettings:
@@ -51,6 +59,13 @@ class SecretSettings:
             names = (str(each["name"]) for each in told if each.get("type") == "PASSWORD")
             self._known[plugin] = frozenset(names)
         return self._known[plugin]
+
+
+def says_where(name: str, before: str, after: str) -> bool:
+    """Whether a change of a setting is one of the server or class that gets the others."""
+    if before == after or (not before and name.endswith(".type")):  # a new part has no secrets yet
+        return False
+    return any(_WHERE.search(name) or _ADDRESS.search(value) for value in (before, after))
 
 
 def plugins_of(config: Mapping[str, str]) -> Iterator[tuple[str, str]]:
