@@ -23,6 +23,8 @@ from moldau.link.http_protection import HttpProtection
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock, RealRuntime
 from moldau.testing import EmbeddedBroker
+from tests.console.apache_stub import NAME as PINS
+from tests.console.apache_stub import SINK, apache_stub
 from tests.console.shown import browser, use
 from tests.console.test_changes import FORMS
 
@@ -122,9 +124,41 @@ def test_each_form_is_for_the_roles_of_its_row() -> None:
                     for path in pages
                     if (await client.get(path, auth=by(user))).status_code != 403
                 }
-                for user in ("zoe", "eve", "bob")
+                for user in ("zoe", "eve", "bob", "ann")
             }
-            assert shown == {"zoe": set(), "eve": pages - {"/new-connector"}, "bob": pages}
+            others = pages - {"/new-connector"}
+            assert shown == {"zoe": set(), "eve": others, "bob": others, "ann": pages}
+
+    asyncio.run(run())
+
+
+@pytest.mark.parametrize(
+    ("rules", "may"),
+    [("", True), ("messages: []", False), ("masks: [{topics: a, value: $}]", False)],
+)
+def test_connectors_are_made_by_admins_alone_where_messages_are_hidden(
+    rules: str, may: bool
+) -> None:
+    """A connector can copy what its worker reads to a topic that shows it."""
+    policy = read_policy(f"roles: {{operator: {{users: bob}}}}\n{rules}", "roles.yaml").policy
+
+    async def run() -> None:
+        async with (
+            RealRuntime("stub") as runtime,
+            apache_stub(runtime) as (url, stub),
+            browser("127.0.0.1:9", Access(policy=policy), connect=url) as client,
+        ):
+            client.auth = by("bob")
+            page = (await client.get(f"/connectors/{PINS}")).text
+            told = "Only the role admin makes and changes connectors" in page
+            assert ("Change the settings" in page, told) == (may, not may)
+            answers = [
+                await client.get(f"/new-connector?class={SINK}"),
+                await client.get(f"/change-connector/{PINS}"),
+                await client.post(f"/change-connector/{PINS}", data={"s.batch": "8"}),
+            ]
+            assert {each.status_code for each in answers} == {200 if may else 403}
+            assert bool(stub.patches) is may
 
     asyncio.run(run())
 

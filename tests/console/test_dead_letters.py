@@ -9,7 +9,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from moldau.client import Consumer
+from moldau.client import Consumer, Producer
 from moldau.console.access import Access
 from moldau.console.dead_letters import Choice
 from moldau.console.policy_file import read_policy
@@ -134,7 +134,7 @@ async def replays_one_elsewhere(client: httpx.AsyncClient, servers: str) -> None
     assert (none.status_code, "tick its box" in none.text) == (400, True)
 
 
-async def is_not_shown_what_is_masked(client: httpx.AsyncClient) -> None:
+async def is_not_shown_what_is_masked(client: httpx.AsyncClient, servers: str) -> None:
     """An operator copies no record to a topic where less of it is masked."""
     picked = {"which": "chosen", "pick:0:0": "1"}
     for to, status in (("", 200), (TOPIC, 200), ("repaired", 403)):
@@ -143,6 +143,12 @@ async def is_not_shown_what_is_masked(client: httpx.AsyncClient) -> None:
     assert "does not mask all" in preview.text
     admin = await client.post(f"{PAGE}/plan", data={**picked, "to": "repaired"}, auth=("ann", "-"))
     assert admin.status_code == 200
+    async with Producer(bootstrap_servers=servers) as producer:
+        sent = await producer.send_and_wait(QUEUE, b"from anywhere")
+    lost = {"which": "chosen", f"pick:0:{sent.offset}": "1"}
+    for user, status in (("bob", 403), ("ann", 200)):
+        preview = await client.post(f"{PAGE}/plan", data=lost, auth=(user, "-"))
+        assert preview.status_code == status, "the record says nothing of a topic"
 
 
 def test_dead_letters_are_seen_and_replayed(tmp_path: Path) -> None:
@@ -166,7 +172,7 @@ def test_dead_letters_are_seen_and_replayed(tmp_path: Path) -> None:
                         await replays(client, other, servers)
                     await replays_one_elsewhere(client, servers)
                     async with browser(servers, MASKED, connect=url) as other:
-                        await is_not_shown_what_is_masked(other)
+                        await is_not_shown_what_is_masked(other, servers)
                     missing = await client.get("/dead-letters/lines%2Fof%20a%20file")
                     assert (missing.status_code, "has no dead letter topic" in missing.text) == (
                         400, True,

@@ -27,7 +27,7 @@ from moldau.console.rendering import BadForm, Renderer, asset, check_host, check
 from moldau.console.rest import Refused
 from moldau.console.rights import Rights
 from moldau.console.rights_forms import RightsForms
-from moldau.console.roles import Role
+from moldau.console.roles import Policy, Role
 from moldau.console.routes import (
     NotAllowed,
     Row,
@@ -111,18 +111,20 @@ class Guard:
             return failure(request, 400, "That does not work", str(error))
 
 
-def _of_connect(connection: Connection, renderer: Renderer) -> list[Row]:
+def _of_connect(connection: Connection, renderer: Renderer, policy: Policy | None) -> list[Row]:
+    """Return the rows about connectors. One can copy what its worker reads to where it is seen."""
     connectors = Connectors(connection, renderer)
     forms = ConnectorForms(connection, renderer)
     operator = Role.OPERATOR
+    maker = Role.ADMIN if policy is not None and policy.hides_messages else operator
     return [
         look("/connectors", connectors.list),
         look("/connectors/{name:path}", connectors.connector),
         change("/connectors/{name:path}", connectors.act, "steer a connector", operator),
-        look("/new-connector", forms.new, operator),
-        change("/new-connector", forms.make, "make a connector", operator),
-        look("/change-connector/{name:path}", forms.edit, operator),
-        change("/change-connector/{name:path}", forms.change, "change a connector", operator),
+        look("/new-connector", forms.new, maker),
+        change("/new-connector", forms.make, "make a connector", maker),
+        look("/change-connector/{name:path}", forms.edit, maker),
+        change("/change-connector/{name:path}", forms.change, "change a connector", maker),
     ]
 
 
@@ -225,7 +227,7 @@ def make_application(
         look("/", pages.cluster),
         *_of_topics(pages, changes),
         *_of_groups(pages, changes),
-        *_of_connect(connection, renderer),
+        *_of_connect(connection, renderer, access.policy),
         *_of_dead_letters(connection, renderer, clock),
         *_of_apps(connection, renderer, clock),
         *_of_schemas(connection, renderer),

@@ -337,7 +337,7 @@ class DeadLetters:
                 plan.lost += 1
             else:
                 plan.targets[target] += 1
-                if target != queue.origin(facts):
+                if target != facts.get("topic"):
                     moved.add(target)
         for target in plan.targets:
             check_topic(request, target)

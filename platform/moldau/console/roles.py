@@ -78,6 +78,11 @@ class Policy:
     """The role of visitors that no entry of `roles` has."""
     hash_key: bytes = field(default=b"", repr=False)
 
+    @property
+    def hides_messages(self) -> bool:
+        """Whether some messages, or parts of them, are for admins or some logins alone."""
+        return self.messages is not None or bool(self.masks)
+
     def visitor(self, login: Login) -> Visitor:
         """Return the visitor with this login, in its highest role."""
         held = [role for role, holders in self.roles.items() if holders.include(login)]
