@@ -52,11 +52,12 @@ class ApacheStub:
 
     def __init__(self) -> None:
         self.status = 200
+        self.settings: dict[str, str] = dict(CONFIG)
         self.patches: list[object] = []
         self.checks: list[dict[str, str]] = []
 
     async def info(self, request: Request) -> JSONResponse:
-        return JSONResponse({"name": NAME, "config": CONFIG, "tasks": [], "type": "sink"})
+        return JSONResponse({"name": NAME, "config": self.settings, "tasks": [], "type": "sink"})
 
     async def state(self, request: Request) -> JSONResponse:
         own = {"state": "RUNNING", "worker_id": "w:1"}
@@ -65,7 +66,7 @@ class ApacheStub:
     async def config(self, request: Request) -> JSONResponse:
         if request.method == "PATCH":
             self.patches.append(json.loads(await request.body()))
-        return JSONResponse(CONFIG)
+        return JSONResponse(self.settings)
 
     async def topics(self, request: Request) -> JSONResponse:
         return JSONResponse({NAME: {"topics": ["orders"]}})

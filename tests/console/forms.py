@@ -1,4 +1,4 @@
-"""The form below a preview, sent as a browser sends it."""
+"""Forms of a page, sent as a browser sends them."""
 
 from __future__ import annotations
 
@@ -10,6 +10,14 @@ import httpx
 
 ACTION: Final = re.compile(r'<form (?:class="row" )?method="post" action="(/[^"]*)">\s*<input')
 HIDDEN: Final = re.compile(r'<input type="hidden" name="([^"]*)" value="([^"]*)">')
+FIELD: Final = re.compile(r'<input[^>]*?name="([^"]*)"[^>]*?value="([^"]*)"', re.DOTALL)
+AREA: Final = re.compile(r'<textarea[^>]*?name="([^"]*)"[^>]*>\n?(.*?)</textarea>', re.DOTALL)
+
+
+def fields_of(page: str) -> dict[str, str]:
+    """What a browser sends of a form that was left as it is."""
+    found = dict(FIELD.findall(page)) | dict(AREA.findall(page))
+    return {name: html.unescape(text).replace("\n", "\r\n") for name, text in found.items()}
 
 
 async def confirm(

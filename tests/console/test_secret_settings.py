@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import html
 import re
 
 import pytest
@@ -12,11 +11,10 @@ from moldau.config.hiding import HIDDEN
 from moldau.console.secret_settings import plugins_of
 from moldau.runtime.real import RealRuntime
 from tests.console.apache_stub import CONFIG, NAME, QUERY, SINK, apache_stub
+from tests.console.forms import fields_of
 from tests.console.shown import browser
 
 SECRETS = re.compile("471[1-3]")
-FIELD = re.compile(r'<input[^>]*?name="([^"]*)"[^>]*?value="([^"]*)"', re.DOTALL)
-AREA = re.compile(r'<textarea[^>]*?name="([^"]*)"[^>]*>\n?(.*?)</textarea>', re.DOTALL)
 
 
 def test_the_plugins_of_a_config_are_those_of_the_connector_and_its_parts() -> None:
@@ -31,12 +29,6 @@ def row(page: str, name: str) -> str:
     """The value that a page shows of a setting."""
     (found,) = re.findall(rf"<code>{re.escape(name)}</code></td><td><code>(.*?)</code>", page)
     return str(found)
-
-
-def fields_of(page: str) -> dict[str, str]:
-    """What a browser sends of a form that was left as it is."""
-    found = dict(FIELD.findall(page)) | dict(AREA.findall(page))
-    return {name: html.unescape(text).replace("\n", "\r\n") for name, text in found.items()}
 
 
 @pytest.mark.real
@@ -100,6 +92,30 @@ def test_a_secret_goes_to_another_server_only_after_it_was_written_again() -> No
                     "value.converter.basic": None,
                 }
             ]
+
+    asyncio.run(run())
+
+
+@pytest.mark.real
+def test_a_form_of_settings_that_were_changed_meanwhile_changes_nothing_at_once() -> None:
+    async def run() -> None:
+        async with (
+            RealRuntime("stub") as runtime,
+            apache_stub(runtime) as (url, stub),
+            browser("127.0.0.1:9", connect=url) as client,
+        ):
+            where = f"/change-connector/{NAME}"
+            given = fields_of((await client.get(where)).text)
+            stub.settings["batch"] = "70"
+            late = await client.post(where, data={**given, "s.query": "select c", "does": "save"})
+            assert late.status_code == 409
+            assert "changed meanwhile" in late.text
+            assert "as they stand here: batch, query" in late.text
+            assert stub.patches == []
+            again = fields_of(late.text)
+            assert (again["s.query"], again["s.batch"]) == ("select c", "7")
+            await client.post(where, data={**again, "does": "save"})
+            assert stub.patches == [{"batch": "7", "query": "select c"}]
 
     asyncio.run(run())
 

@@ -28,6 +28,8 @@ MORE: Final = "more"
 """The field with more of them, a line each."""
 KEPT: Final = "k."
 """Before the names of settings that are kept if their fields are empty."""
+SEEN: Final = "seen"
+"""The field with a digest of the settings that a connector's form was made of."""
 PASSWORD: Final = "password"  # noqa: S105 - the name of a field
 """The beginning of the names of fields with a password of the cluster."""
 _SHOWN: Final = 200
@@ -101,7 +103,7 @@ def _shown(row: Row, fields: Mapping[str, str]) -> dict[str, str]:
         for name, text in fields.items()
         if not (row.has_messages and name in _HIDDEN)
         and not name.startswith((SETTING, KEPT, PASSWORD))
-        and name != MORE
+        and name not in (MORE, SEEN)
     }
     settings = [name for name, text in fields.items() if name.startswith(SETTING) and text]
     if settings:

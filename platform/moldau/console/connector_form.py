@@ -13,16 +13,18 @@ not changed.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
-from typing import Any, Final
+from dataclasses import dataclass, field, replace
+from hashlib import sha256
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from starlette.requests import Request
 from starlette.responses import Response
 
 from moldau.config.hiding import HIDDEN
-from moldau.console.access import KEPT, MORE, SETTING
+from moldau.console.access import KEPT, MORE, SEEN, SETTING
 from moldau.console.changes import see
 from moldau.console.connect_api import ConnectApi, ConnectRefused, connector_path
 from moldau.console.connection import Connection
@@ -35,6 +37,10 @@ CLASS: Final = "connector.class"
 _OTHERS: Final = "Settings"
 _AGAIN: Final = (
     "The settings name another server or class, where no kept secret is sent: write these again"
+)
+_MEANWHILE: Final = (
+    "The connector was changed meanwhile. Load its form anew, or send this one again to set these as "
+    "they stand here"
 )
 _NUMBERS: Final = ("INT", "LONG", "SHORT", "DOUBLE")
 _CONFLICT: Final = 409
@@ -97,6 +103,8 @@ class Before:
 
     config: Mapping[str, str] = field(default_factory=dict)
     secrets: Collection[str] = ()
+    seen: str = ""
+    """The digest of the settings that the form in a browser was made of."""
 
     def of(self, name: str) -> str:
         """Return the value of a setting; empty if it has none."""
@@ -114,10 +122,17 @@ class Before:
         is_same = lines in (seen.splitlines(), [_in_a_line(seen)])
         return before if before and is_same else "\n".join(text.splitlines())
 
+    @property
+    def digest(self) -> str:
+        """What tells whether the settings are still those that a browser was shown. It is of no
+        secret, so it tells of none."""
+        seen = [(name, self._shown(name)) for name in sorted(self.config)]
+        return sha256(json.dumps(seen).encode()).hexdigest()
+
     def without(self, names: Collection[str]) -> Before:
-        """Return the config without these settings."""
+        """Return the config without these settings, for the same form."""
         rest = {name: value for name, value in self.config.items() if name not in names}
-        return Before(rest, self.secrets)
+        return replace(self, config=rest)
 
     def _shown(self, name: str) -> str:
         value = self.of(name)
@@ -125,6 +140,13 @@ class Before:
 
 
 _NEW: Final = Before()
+
+
+class Fault(NamedTuple):
+    """Why a form comes back, and the status of the answer."""
+
+    text: str
+    status: int = 400
 
 
 def form_from(answer: Mapping[str, Any], config: Mapping[str, str], before: Before) -> Form:
@@ -273,13 +295,13 @@ class ConnectorForms:
         if form.get("does") == "check":
             return await self._show(request, config, name, is_checked=True)
         if not name:
-            return await self._show(request, config, name, "Give the connector a name.")
+            return await self._show(request, config, name, Fault("Give the connector a name."))
         try:
             await self._api().send("POST", "/connectors", {"name": name, "config": config})
         except ConnectRefused as error:
             if error.status not in _INVALID:
                 raise
-            return await self._show(request, config, name, str(error))
+            return await self._show(request, config, name, Fault(str(error)))
         return see(f"/connectors/{quote(name, safe='')}")
 
     async def edit(self, request: Request) -> Response:
@@ -292,37 +314,43 @@ class ConnectorForms:
         """Check the settings, or give them to the connector."""
         form, name = await form_of(request), request.path_params["name"]
         before = await self._before(name)
+        seen = form.get(SEEN, before.seen)
         config = {CLASS: before.of(CLASS), **config_of(form, before)}
         _check_whole(config, before)
         asked = misdirected(form, config, before)
         if asked:
             left = {key: value for key, value in config.items() if key not in asked}
-            problem = f"{_AGAIN}: {', '.join(asked)}"
-            return await self._show(request, left, name, problem, before=before.without(asked))
+            fault = Fault(f"{_AGAIN}: {', '.join(asked)}")
+            before = replace(before.without(asked), seen=seen)
+            return await self._show(request, left, name, fault, before=before)
+        changes = changes_of(before.config, config)
+        if changes and seen != before.seen:
+            fault = Fault(f"{_MEANWHILE}: {', '.join(sorted(changes))}", _CONFLICT)
+            return await self._show(request, config, name, fault, before=before)
         if form.get("does") == "check":
             return await self._show(request, config, name, is_checked=True, before=before)
-        changes = changes_of(before.config, config)
         if changes:
             try:
                 await self._api().send("PATCH", connector_path(name, "/config"), changes)
             except ConnectRefused as error:
                 if error.status not in _INVALID:
                     raise
-                problem = shown("", str(error))
-                return await self._show(request, config, name, problem, before=before)
+                fault = Fault(shown("", str(error)))
+                return await self._show(request, config, name, fault, before=before)
         return see(f"/connectors/{quote(name, safe='')}")
 
     async def _before(self, name: str) -> Before:
-        found = await self._api().ask("GET", connector_path(name, "/config"))
-        config = {key: str(value) for key, value in found.items() if key != NAME}
-        return Before(config, await self._secrets.of(self._api(), config))
+        told = await self._api().ask("GET", connector_path(name, "/config"))
+        config = {key: str(value) for key, value in told.items() if key != NAME}
+        found = Before(config, await self._secrets.of(self._api(), config))
+        return replace(found, seen=found.digest)
 
     async def _show(
         self,
         request: Request,
         config: Mapping[str, str],
         name: str = "",
-        problem: str = "",
+        fault: Fault | None = None,
         *,
         is_checked: bool = False,
         before: Before = _NEW,
@@ -333,16 +361,17 @@ class ConnectorForms:
         path = f"/connector-plugins/{quote(config[CLASS], safe='')}/config/validate"
         answer = await self._api().send("PUT", path, {**config, NAME: name or "new"})
         form = form_from(answer, config, before)
-        is_judged = is_checked or bool(problem)
+        is_judged = is_checked or fault is not None
         return self._renderer.page(
             request,
             "connector_form.html",
-            400 if problem else 200,
+            200 if fault is None else fault.status,
             form=form,
             existing=existing,
             given_name=name,
             connector_class=config[CLASS],
-            problem=problem,
+            problem="" if fault is None else fault.text,
+            seen=before.seen,
             is_judged=is_judged,
             action=f"/change-connector/{quote(existing, safe='')}"
             if existing
