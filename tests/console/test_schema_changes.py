@@ -121,11 +121,17 @@ def test_an_operator_registers_and_neither_deletes_nor_sets_the_level_of_all() -
             assert "/schema-level/plan" not in (await client.get("/schemas")).text
             for path, form in (
                 ("/schema-level", {"subject": "", "level": "NONE"}),
+                ("/schema-level", {"subject": ":.prod:", "level": "NONE"}),
+                ("/schema-level", {"subject": ":.:", "level": "NONE"}),
+                ("/schema-level", {"subject": ":.prod", "level": "NONE"}),
+                ("/schema-level", {"subject": ":*:a", "level": "NONE"}),
                 (f"{PAGE}/deletion", {"version": "all"}),
                 (f"{PAGE}/delete", {"version": "all", "typed": SUBJECT}),
             ):
-                assert (await client.post(path, data=form)).status_code == 403, path
+                assert (await client.post(path, data=form)).status_code == 403, (path, form)
             assert await answers.get("/subjects") == [SUBJECT]
+            own = await client.post("/schema-level", data={"subject": SUBJECT, "level": "FULL"})
+            assert (own.status_code, own.url.path) == (200, PAGE)
 
     asyncio.run(run())
 

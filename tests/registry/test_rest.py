@@ -93,6 +93,8 @@ def test_answers_have_the_registrys_media_type() -> None:
         ("POST", "/subjects/a/versions", {"schema": '"int"', "id": 7}, (422, 42205)),
         ("POST", "/subjects/__GLOBAL/versions", {"schema": '"int"'}, (422, 42208)),
         ("PUT", "/config", {"compatibility": "SOME"}, (422, 42203)),
+        ("PUT", "/config/:.:", {"compatibility": "NONE"}, (422, 42208)),
+        ("PUT", "/mode/:.:", {"mode": "READONLY"}, (422, 42208)),
         ("PUT", "/mode", {"mode": "SOME"}, (422, 42204)),
         ("PUT", "/mode", {"mode": "IMPORT"}, (422, 42205)),
         ("PUT", "/mode/a", {"mode": "IMPORT"}, (422, 42205)),

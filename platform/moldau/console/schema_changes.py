@@ -125,10 +125,10 @@ class SchemaChanges:
         return preview_page(self._renderer, request, plan, form)
 
     async def set_level(self, request: Request) -> Response:
-        """Set the level of a subject, or of all without one; that asks for an admin."""
+        """Set the level of a subject; of all, or of a context of them, for an admin alone."""
         subject, level = _level(await form_of(request))
-        if not subject and not visitor_of(request).has(Role.ADMIN):
-            raise NotAllowed("the level of all subjects is set by an admin")
+        if not _is_one(subject) and not visitor_of(request).has(Role.ADMIN):
+            raise NotAllowed("the level of all subjects, or of a context, is set by an admin")
         if level:
             await self._registry().set_config(Config(level), subject or None)
         else:
@@ -198,6 +198,14 @@ def _level(form: Mapping[str, str]) -> tuple[str, str]:
     if level not in LEVELS and (level or not subject):
         raise BadForm(f"level: {', '.join(LEVELS)}")
     return subject, level
+
+
+def _is_one(subject: str) -> bool:
+    """Whether a name is that of one subject: `:.prod:` and `:.:` are contexts, `:*:` is all."""
+    if subject.startswith((":.", ":*")):
+        context, _, name = subject[1:].partition(":")
+        return bool(name) and context != "*"
+    return bool(subject)
 
 
 async def _judged(registry: SchemaRegistry, subject: str, schema: Schema) -> Compatibility | None:

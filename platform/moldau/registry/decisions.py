@@ -225,6 +225,7 @@ class Decisions:
 
     def set_config(self, subject: str | None, asked: dict[str, Any]) -> Outcome:
         """Change the fields that are given."""
+        _check_scope(subject)
         if self._store.mode(subject) in _READ_ONLY:
             raise refusals.not_permitted(f"Subject {subject or '(global)'} is in read-only mode")
         config = self._store.configs.get(subject, {}) | asked
@@ -242,6 +243,7 @@ class Decisions:
 
     def set_mode(self, subject: str | None, mode: str, *, force: bool) -> Outcome:
         """Change the mode. IMPORT needs an empty registry or subject, unless it is forced."""
+        _check_scope(subject)
         if mode == "IMPORT" and self._store.mode(subject) != "IMPORT" and not force:
             self._check_empty(subject)
         return Outcome({"mode": mode}, [mode_entry(subject, mode)])
@@ -263,6 +265,12 @@ class Decisions:
         if known is None and subject is not None:
             raise refusals.no_mode(subject)
         return Outcome({"mode": known or self._store.mode(None)}, [mode_entry(subject, None)])
+
+
+def _check_scope(subject: str | None) -> None:
+    """Raise Refusal for a name without a subject in the default context, such as `:.:`."""
+    if subject == "":
+        raise refusals.invalid_subject(":.:")
 
 
 def _registered(version: Version) -> dict[str, Any]:
