@@ -35,6 +35,8 @@ PASSWORD: Final = "password"  # noqa: S105 - the name of a field
 _SHOWN: Final = 200
 _REFUSED: Final = (401, 403)
 _FAILED: Final = 400
+BROKEN_OFF: Final = 0
+"""In place of a status: there is no answer, and the change may be made or not."""
 OWN: Final = of_role(Role.ADMIN)
 """The console itself, which warms its pages up."""
 
@@ -71,12 +73,11 @@ class Access:
         is_recorded = row.is_change or (bool(row.action) and self.records_looks)
         if self.audit is None or not is_recorded or visitor is OWN:
             return
-        is_refused = status >= _FAILED
         kind = "change" if row.is_change else "look"
-        result = "done" if not is_refused else "refused" if status in _REFUSED else "failed"
+        event, result = _outcome(status)
         form: Mapping[str, str] = getattr(request.state, "form", {})
         self.audit.info(
-            f"{kind} refused" if is_refused else f"{kind} made",
+            f"{kind} {event}",
             user=visitor.login.user,
             role=visitor.role.word if visitor.role else UNKNOWN,
             address=UNKNOWN if request.client is None else request.client.host,
@@ -87,6 +88,15 @@ class Access:
             result=result,
             status=status,
         )
+
+
+def _outcome(status: int) -> tuple[str, str]:
+    """Return the word for an event, and its result."""
+    if status == BROKEN_OFF:
+        return "broken off", "unknown"
+    if status < _FAILED:
+        return "made", "done"
+    return "refused", "refused" if status in _REFUSED else "failed"
 
 
 def _checked_login(request: Request) -> Login:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Collection
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
 
@@ -14,7 +14,7 @@ from starlette.responses import Response
 from starlette.routing import Route
 
 from moldau.client.serdes.registry.schemas import RegistryError
-from moldau.console.access import Access
+from moldau.console.access import BROKEN_OFF, Access
 from moldau.console.changes import Changes
 from moldau.console.connection import Connection
 from moldau.console.connector_form import ConnectorForms
@@ -52,6 +52,7 @@ if TYPE_CHECKING:
     from moldau.console.routes import Endpoint
 
 READ_ONLY: Final = "Start it with --admin to change the cluster by its pages."
+FAILED: Final = 500
 
 
 class Guard:
@@ -72,6 +73,12 @@ class Guard:
                 answer = await self._answer(row, request)
             except HTTPException as error:  # a form of another site
                 self._access.record(request, row, error.status_code)
+                raise
+            except Exception:
+                self._access.record(request, row, FAILED)
+                raise
+            except BaseException:  # the browser or the console went away: it may be done or not
+                self._access.record(request, row, BROKEN_OFF)
                 raise
             self._access.record(request, row, answer.status_code)
             return answer
@@ -201,6 +208,29 @@ def _of_schemas(connection: Connection, renderer: Renderer) -> list[Row]:
     ]
 
 
+def _error_pages(
+    renderer: Renderer, access: Access
+) -> dict[type[Exception], Callable[[Request, Exception], Awaitable[Response]]]:
+    """Return the functions that answer where no page does."""
+
+    async def on_http_error(request: Request, error: Exception) -> Response:
+        assert isinstance(error, HTTPException)
+        access.visitor(request)
+        text = str(error.detail)
+        return renderer.failure(request, error.status_code, "There is no such page", text)
+
+    async def on_failure(request: Request, error: Exception) -> Response:
+        """Return the page of a bug. Starlette raises the error on, so that the log has it."""
+        access.visitor(request)
+        text = (
+            f"This is an error of the console ({type(error).__name__}); its log has all of it. A "
+            "change that you asked for may be made or not: look before you ask again."
+        )
+        return renderer.failure(request, FAILED, "The console failed", text)
+
+    return {HTTPException: on_http_error, Exception: on_failure}
+
+
 def make_application(
     connection: Connection,
     clock: Clock,
@@ -216,12 +246,6 @@ def make_application(
     guard = Guard(renderer, hosts, access)
     pages, changes = Pages(connection, renderer, clock), Changes(connection)
     transactions = Transactions(connection, renderer, clock)
-
-    async def on_http_error(request: Request, error: Exception) -> Response:
-        assert isinstance(error, HTTPException)
-        access.visitor(request)
-        text = str(error.detail)
-        return renderer.failure(request, error.status_code, "There is no such page", text)
 
     table = [
         look("/", pages.cluster),
@@ -263,7 +287,7 @@ def make_application(
 
     return Starlette(
         routes=routes,
-        exception_handlers={HTTPException: on_http_error},
+        exception_handlers=_error_pages(renderer, access),
         lifespan=lifespan,
         middleware=gates,
     )

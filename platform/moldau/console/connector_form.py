@@ -39,8 +39,8 @@ _AGAIN: Final = (
     "The settings name another server or class, where no kept secret is sent: write these again"
 )
 _MEANWHILE: Final = (
-    "The connector was changed meanwhile. Load its form anew, or send this one again to set these as "
-    "they stand here"
+    "The connector was changed meanwhile. Load its form anew, or send this one again to set these "
+    "as they stand here"
 )
 _NUMBERS: Final = ("INT", "LONG", "SHORT", "DOUBLE")
 _CONFLICT: Final = 409
