@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -108,6 +109,21 @@ def test_a_number_of_an_earlier_version_counts_until_the_next_batch(
 
     assert rows() == [(1, 1.5), (2, 2.5)]
     assert rows(BATCH_TABLE) == [("lake orders", 4)]
+
+
+@pytest.mark.parametrize(
+    "values",
+    [
+        pa.array([2**62], pa.timestamp("us", "UTC")),
+        pa.array([[("a", 1), ("a", 2)]], pa.map_(pa.string(), pa.int64())),
+    ],
+    ids=["a time after the year 9999", "a map with a key twice"],
+)
+def test_a_value_that_python_cannot_hold_is_told_as_one_of_the_rows(values: Any) -> None:
+    batch = pa.RecordBatch.from_arrays([values], ["value"])
+    rows: Any = SimpleNamespace(batches=lambda: iter([batch]))
+    with pytest.raises(ConfigError, match=r"a value does not fit .* in transforms\.sql"):
+        list(database_sink._pieces(rows, ["value"], []))
 
 
 def test_a_table_may_be_named_with_its_schema(batch: Any, url: str, rows: Any) -> None:

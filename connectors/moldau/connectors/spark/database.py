@@ -210,10 +210,10 @@ def _pieces(
     for batch in rows.batches():
         for start in range(0, batch.num_rows, _ROWS):
             piece = batch.slice(start, _ROWS)
-            columns: list[Sequence[Any]] = [column_values(piece.column(name)) for name in names]
             try:
+                columns: list[Sequence[Any]] = [column_values(piece.column(each)) for each in names]
                 columns = converted(columns, converts)
-            except (ValueError, TypeError, ArithmeticError) as error:
+            except (ValueError, TypeError, ArithmeticError, KeyError) as error:
                 raise ConfigError(
                     f"a value does not fit its column of the table: {error}; cast the column, or "
                     "leave such rows out, in transforms.sql"
