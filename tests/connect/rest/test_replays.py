@@ -5,19 +5,18 @@ from __future__ import annotations
 import json
 from argparse import Namespace
 from io import StringIO
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from moldau.cli.command import Context
-from moldau.client import NewTopic
+from moldau.client import ErrorCode, KafkaError, NewTopic, TopicPartition
 from moldau.client.sync import Admin, Consumer, Producer
 from moldau.connect.commands import dead_letters
 from moldau.connect.task.dead_letter import PREFIX
 from moldau.plugins import Plugins
 from moldau.testing import SyncEmbeddedBroker
-
-pytestmark = pytest.mark.real
-
 
 def no_plugins() -> Plugins:
     raise AssertionError("a replay needs no plugin")
@@ -50,6 +49,7 @@ def values(bootstrap: str, topic: str) -> list[bytes | None]:
         return [each.value for each in dead_letters._all_of(consumer, topic)]
 
 
+@pytest.mark.real
 def test_a_replay_that_begins_ends_the_one_before_it(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -73,6 +73,7 @@ def test_a_replay_that_begins_ends_the_one_before_it(
     assert values(bootstrap, name) == [b"bad"]
 
 
+@pytest.mark.real
 def test_records_of_another_connector_and_of_an_aborted_transaction_are_passed_over(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str
 ) -> None:
@@ -94,3 +95,41 @@ def test_records_of_another_connector_and_of_an_aborted_transaction_are_passed_o
     assert [each["connector.name"] for each in json.loads(told(context))] == [name]
     assert replayed(bootstrap, name) == "1 replayed, 1 passed over\n"
     assert values(bootstrap, name) == [b"own"]
+
+
+class HalfLed:
+    """A consumer of two partitions with a record each; the second one has lost its leader."""
+
+    def __init__(self) -> None:
+        self.polls = 0
+
+    def partitions(self, topic: str) -> list[TopicPartition]:
+        return [TopicPartition(topic, 0), TopicPartition(topic, 1)]
+
+    def end_offsets(self, partitions: list[TopicPartition]) -> dict[TopicPartition, int]:
+        return dict.fromkeys(partitions, 1)
+
+    def position(self, where: TopicPartition) -> int | None:
+        return 1 if self.polls and where.partition == 0 else None
+
+    def poll(self, timeout_s: float) -> list[Any]:
+        self.polls += 1
+        assert self.polls < 100, "it polls for ever"
+        if self.polls > 1:
+            return []
+        raw = SimpleNamespace(offset=0, timestamp=1, key=None, value=b"bad", headers=())
+        return [SimpleNamespace(topic="dead", partition=0, records=[raw])]
+
+    def troubles(self) -> dict[TopicPartition, KafkaError]:
+        return {TopicPartition("dead", 1): KafkaError(ErrorCode.LEADER_NOT_AVAILABLE)}
+
+
+def test_a_queue_with_a_partition_without_a_leader_is_read_as_far_as_it_goes() -> None:
+    consumer: Any = HalfLed()
+    found = []
+    with pytest.raises(dead_letters.QueueUnreadable) as told:
+        for record in dead_letters._all_of(consumer, "dead"):
+            found.append(record.value)
+    assert found == [b"bad"]
+    assert told.value.context["partitions"] == "1"
+    assert "LEADER_NOT_AVAILABLE" in told.value.context["reason"]

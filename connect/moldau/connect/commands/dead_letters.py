@@ -21,16 +21,22 @@ from moldau.cli.output import write_json, write_table
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
-    from moldau.client import ConsumerRecord
+    from moldau.client import ConsumerRecord, TopicPartition
     from moldau.client.sync import Consumer, Producer
 
 HEADER: Final = ("OFFSET", "TOPIC", "PARTITION", "AT", "STAGE", "ERROR")
 QUIET_S: Final = 3.0
+EMPTY_MAX: Final = 10
+"""So many polls in a row may find nothing before the end of the queue."""
 NAME: Final = "errors.deadletterqueue.topic.name"
 
 
 class ReplayEnded(MoldauError):
     """Another replay of the same connector has begun."""
+
+
+class QueueUnreadable(MoldauError):
+    """The rest of the queue cannot be read now, such as that of a partition without a leader."""
 
 
 def configure(actions: Any) -> None:
@@ -72,12 +78,42 @@ def facts_of(record: ConsumerRecord) -> dict[str, str]:
     }
 
 
+class _Reading:
+    """The queue up to its ends as they were at the beginning."""
+
+    def __init__(self, consumer: Consumer, queue: str) -> None:
+        self._consumer = consumer
+        self._ends = consumer.end_offsets(consumer.partitions(queue))
+        self._empty = 0
+
+    def left(self) -> list[TopicPartition]:
+        """Return the partitions with records that were not read yet."""
+        position = self._consumer.position
+        return [where for where, end in self._ends.items() if end > (position(where) or 0)]
+
+    def records(self) -> Iterator[ConsumerRecord]:
+        """Yield the records of a poll. Raise QueueUnreadable if none came for a while."""
+        parts = self._consumer.poll(QUIET_S)
+        for part in parts:
+            yield from _records(part)
+        self._empty = 0 if parts else self._empty + 1
+        left = self.left()
+        if left and self._empty >= EMPTY_MAX:
+            troubles = self._consumer.troubles()
+            reasons = {str(troubles[where]) for where in left if where in troubles}
+            raise QueueUnreadable(
+                "the rest of the queue cannot be read now: run this again when it can",
+                topic=left[0].topic,
+                partitions=", ".join(str(where.partition) for where in left),
+                reason="; ".join(sorted(reasons)) or "no record came",
+            )
+
+
 def _all_of(consumer: Consumer, queue: str) -> Iterator[ConsumerRecord]:
     """Yield the records up to the current end of the queue."""
-    ends = consumer.end_offsets(consumer.partitions(queue))
-    while any(end > (consumer.position(where) or 0) for where, end in ends.items()):
-        for part in consumer.poll(QUIET_S):
-            yield from _records(part)
+    reading = _Reading(consumer, queue)
+    while reading.left():
+        yield from reading.records()
 
 
 def _records(part: Any) -> Iterator[ConsumerRecord]:
@@ -142,16 +178,14 @@ def _replay(
     try:
         with Producer(writer) as producer, Consumer(reader) as consumer:
             consumer.assign(consumer.partitions(queue))
-            ends = consumer.end_offsets(consumer.partitions(queue))
-            has_more = True
+            reading, has_more = _Reading(consumer, queue), True
             while has_more:
                 # The first block fences other replays, so the offsets are read inside it.
                 with _block(producer, consumer, is_once=is_once):
-                    for part in consumer.poll(QUIET_S):
-                        for record in _records(part):
-                            is_sent = _send(producer, record, config, arguments)
-                            counts["replayed" if is_sent else "passed over"] += 1
-                has_more = any(end > (consumer.position(at) or 0) for at, end in ends.items())
+                    for record in reading.records():
+                        is_sent = _send(producer, record, config, arguments)
+                        counts["replayed" if is_sent else "passed over"] += 1
+                has_more = bool(reading.left())
     except TransactionError as error:
         if not error.is_fenced:
             raise
