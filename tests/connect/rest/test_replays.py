@@ -18,6 +18,7 @@ from moldau.connect.task.dead_letter import PREFIX
 from moldau.plugins import Plugins
 from moldau.testing import SyncEmbeddedBroker
 
+
 def no_plugins() -> Plugins:
     raise AssertionError("a replay needs no plugin")
 
