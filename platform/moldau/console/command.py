@@ -126,20 +126,28 @@ def _visitors(
 ) -> tuple[HttpProtection, Access, Oidc | None]:
     """Return what visitors must show, and what they may do. Raise ConfigError."""
     from moldau.console.options import access_of, oidc_of
-    from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
+    from moldau.link.http_protection import HttpProtection, load_protection
 
     path = arguments.http_config
     by = HttpProtection() if path is None else load_protection(path, runtime.clock)
     access = access_of(arguments, runtime, context, by)
     is_safe = host in LOCAL or by.context is not None
     oidc = oidc_of(arguments, runtime, context, is_safe)
-    if oidc is None and open_to_all(by, host):
-        does = "change the cluster" if arguments.admin else "read its messages"
-        context.err.write(
-            f"moldau: the console has no login: {host} lets every visitor {does}; "
-            "--http-config or --oidc-issuer protects it\n"
-        )
+    cure = "--http-config or --oidc-issuer"
+    warning = open_warning(by, host, is_admin=arguments.admin, cure=cure)
+    if oidc is None and warning is not None:
+        context.err.write(f"moldau: {warning}\n")
     return by, access, oidc
+
+
+def open_warning(by: HttpProtection, host: str, *, is_admin: bool, cure: str) -> str | None:
+    """Return a warning if the console is open to the network; `cure` is what protects it."""
+    from moldau.link.http_protection import open_to_all
+
+    if not open_to_all(by, host):
+        return None
+    does = "change the cluster" if is_admin else "read its messages"
+    return f"the console has no login: {host} lets every visitor {does}; {cure} protects it"
 
 
 async def _serve(

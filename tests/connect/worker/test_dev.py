@@ -5,13 +5,18 @@ from __future__ import annotations
 import subprocess
 import sys
 import urllib.request
+from argparse import ArgumentParser
+from io import StringIO
 from pathlib import Path
 
 import pytest
 
-pytestmark = pytest.mark.real
+from moldau.cli.command import Context
+from moldau.connect.commands.dev import command
+from moldau.plugins import Plugins
 
 
+@pytest.mark.real
 def test_broker_and_worker_come_up_together_and_end_in_order(tmp_path: Path) -> None:
     words = ["dev", "--port", "0", "--listen", "127.0.0.1:0", "--console", "127.0.0.1:0"]
     words += ["--registry", "127.0.0.1:0"]
@@ -31,3 +36,27 @@ def test_broker_and_worker_come_up_together_and_end_in_order(tmp_path: Path) -> 
 
     assert lines[0] == ["moldau", "dev", "is", "up"]
     assert [line[0] for line in lines[1:5]] == ["bootstrap", "rest", "console", "registry"]
+
+
+def no_plugins() -> Plugins:
+    raise AssertionError("nothing is started")
+
+
+def test_parts_that_are_open_to_the_network_are_warned_of(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("moldau.runtime.real.run", lambda main, node: None)
+    parser = ArgumentParser()
+    command.configure(parser)
+
+    def told(*words: str) -> list[str]:
+        context = Context(StringIO(), StringIO(), {}, no_plugins)
+        command.run(parser.parse_args(words), context)
+        assert isinstance(context.err, StringIO)
+        return context.err.getvalue().splitlines()
+
+    assert told("--registry") == []
+    console, registry = told("--console", "0.0.0.0:8080", "--registry", "10.0.0.1:8081")
+    assert "0.0.0.0 lets every visitor change the cluster; --http-config or" in console
+    assert "10.0.0.1:8081 lets every visitor change schemas; --http-config of" in registry

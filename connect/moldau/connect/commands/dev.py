@@ -105,6 +105,8 @@ class DevCommand:
                 dev = Dev(runtime, arguments, context, (folder, directory))
                 await until_signal(dev.run(project, rest, console, registry))
 
+            for warning in _open_warnings(console, registry):
+                context.err.write(f"moldau: {warning}\n")
             run(main, node="dev")
         return Exit.DONE
 
@@ -124,6 +126,22 @@ def _registry_address(arguments: Namespace) -> Address | None:
             raise
         return None
     return parse_address(arguments.registry or f"127.0.0.1:{REGISTRY}", "--registry")
+
+
+def _open_warnings(console: Address, registry: Address | None) -> list[str]:
+    """Return a warning for each part that is open to the network. The worker logs its own."""
+    from moldau.console.command import open_warning as console_warning
+    from moldau.link.http_protection import HttpProtection
+
+    of_console = "--http-config or --oidc-issuer of `moldau console`"
+    found = [console_warning(HttpProtection(), console[0], is_admin=True, cure=of_console)]
+    if registry is not None:
+        from moldau.registry.command import open_warning
+        from moldau.registry.server import Options
+
+        of_registry = "--http-config of `moldau registry start`"
+        found.append(open_warning(Options(registry), of_registry))
+    return [each for each in found if each is not None]
 
 
 def _locked(files: Files, directory: str) -> FileLock:
