@@ -74,11 +74,9 @@ class Guard:
             except HTTPException as error:  # a form of another site
                 self._access.record(request, row, error.status_code)
                 raise
-            except Exception:
-                self._access.record(request, row, FAILED)
-                raise
-            except BaseException:  # the browser or the console went away: it may be done or not
-                self._access.record(request, row, BROKEN_OFF)
+            except BaseException as error:  # if it is no Exception, the console ends
+                is_failure = isinstance(error, Exception)
+                self._access.record(request, row, FAILED if is_failure else BROKEN_OFF)
                 raise
             self._access.record(request, row, answer.status_code)
             return answer
