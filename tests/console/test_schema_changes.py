@@ -18,6 +18,9 @@ from tests.console.shown import browser
 from tests.registry.served import USER, USER_2, USER_BAD, Answers, instance
 
 SUBJECT = "users/eu-value"
+QUOTED = "users%2Feu-value"
+API = f"/subjects/{QUOTED}"
+ORDER = '{"type":"record","name":"Order","fields":[{"name":"by","type":"User"}]}'
 PAGE = f"/schemas/{SUBJECT}"
 NEW = {"subject": SUBJECT, "type": "AVRO", "schema": USER}
 
@@ -96,6 +99,58 @@ async def deletes(client: httpx.AsyncClient, answers: Answers) -> None:
     listed = await confirm(client, whole, typed=SUBJECT)
     assert (listed.url.path, SUBJECT in listed.text) == ("/schemas", False)
     assert await answers.get("/subjects") == []
+
+
+async def tells_all_that_goes_and_what_keeps_it(
+    client: httpx.AsyncClient, answers: Answers
+) -> None:
+    for schema in (USER, USER_2):
+        await answers.register(QUOTED, schema)
+    reference = {"name": "User", "subject": SUBJECT, "version": 2}
+    await answers.register("order", ORDER, references=[reference])
+    kept = await client.post(f"{PAGE}/deletion", data={"version": "all"})
+    assert "Version 2 stays, because these refer to it: order version 1." in kept.text
+    assert 'name="typed"' not in kept.text, "there is nothing to confirm"
+    assert f"- {SUBJECT}, version 1" not in kept.text
+    await answers.ask("DELETE", "/subjects/order")
+    await answers.ask("DELETE", f"{API}/versions/1")
+    await answers.ask("PUT", f"/config/{QUOTED}", {"compatibility": "NONE"})
+    whole = await client.post(f"{PAGE}/deletion", data={"version": "all"})
+    for told in (
+        f"- {SUBJECT}, version 2, id 2",
+        f"- {SUBJECT}, its compatibility level NONE",
+        f"`moldau schema delete {SUBJECT} --permanent` removes them",
+        "what was deleted before: version 1.",
+    ):
+        assert told in whole.text, told
+    await answers.register(QUOTED, USER_BAD)
+    late = await confirm(client, whole, typed=SUBJECT)
+    assert (late.status_code, "has the versions 2, 3 now" in late.text) == (400, True)
+    assert await answers.get(f"{API}/versions") == [2, 3]
+
+
+async def shows_a_number_with_its_new_schema(client: httpx.AsyncClient, answers: Answers) -> None:
+    """A subject was removed for good, and registered again."""
+    await answers.ask("DELETE", API)
+    await answers.ask("DELETE", f"{API}?permanent=true")
+    for kind, schema in (("AVRO", USER), ("JSON", '{"title": "Person"}')):
+        await answers.register(QUOTED, schema, schemaType=kind)
+        page = await client.get(PAGE)
+        assert ("Person" in page.text) is (kind == "JSON")
+        checked = await client.post(f"{PAGE}/check", data={"schema": schema})
+        assert f"of the type {kind}" in checked.text
+        for query in ("", "?permanent=true"):
+            assert await answers.ask("DELETE", f"{API}{query}") == (200, [1])
+
+
+@pytest.mark.real
+def test_a_deletion_is_told_as_the_registry_makes_it() -> None:
+    async def run() -> None:
+        async with shown(Role.ADMIN) as (client, answers):
+            await tells_all_that_goes_and_what_keeps_it(client, answers)
+            await shows_a_number_with_its_new_schema(client, answers)
+
+    asyncio.run(run())
 
 
 @pytest.mark.real

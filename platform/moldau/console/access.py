@@ -29,7 +29,7 @@ MORE: Final = "more"
 KEPT: Final = "k."
 """Before the names of settings that are kept if their fields are empty."""
 SEEN: Final = "seen"
-"""The field with a digest of the settings that a connector's form was made of."""
+"""The field with what a form was made of: a digest of a connector's settings, versions."""
 PASSWORD: Final = "password"  # noqa: S105 - the name of a field
 """The beginning of the names of fields with a password of the cluster."""
 _SHOWN: Final = 200

@@ -6,7 +6,8 @@ soft: what was written with a schema can still be read.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import shlex
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 from urllib.parse import quote
 
@@ -22,13 +23,14 @@ from moldau.client.serdes.registry.schemas import (
     RegistryError,
     Schema,
 )
+from moldau.console.access import SEEN
 from moldau.console.changes import see
 from moldau.console.connection import Connection
 from moldau.console.previews import Effect, Form, Preview, check_typed, given, preview_page
 from moldau.console.rendering import BadForm, Renderer, form_of
 from moldau.console.roles import Role
 from moldau.console.routes import NotAllowed, visitor_of
-from moldau.console.schemas import LEVELS, registry_of, version_of
+from moldau.console.schemas import LEVELS, as_it_is, latest_of, registry_of, version_of
 
 if TYPE_CHECKING:
     from moldau.client.serdes.registry.client import SchemaRegistry
@@ -36,6 +38,11 @@ if TYPE_CHECKING:
 TYPES: Final = (AVRO, JSON, PROTOBUF)
 _INVALID: Final = (409, 422)
 _ALL: Final = "all"
+_SOFT: Final = (
+    "What was written with them can still be read by their ids, until `moldau schema delete {} "
+    "--permanent` removes them for good."
+)
+_EARLIER: Final = "With all of the subject, that removes what was deleted before: version"
 
 
 class SchemaChanges:
@@ -91,7 +98,7 @@ class SchemaChanges:
         """Register a schema as the next version of a subject, of the type that it has."""
         registry, name = self._registry(), request.path_params["name"]
         text = given(await form_of(request), "schema")
-        latest = (await registry.latest(name)).schema
+        latest = (await latest_of(registry, name)).schema
         await registry.register(name, Schema(text, latest.type, latest.references))
         return see(_path(name))
 
@@ -147,37 +154,72 @@ class SchemaChanges:
     # Deletion
 
     async def plan_deletion(self, request: Request) -> Response:
-        """Show the versions that a deletion takes away."""
+        """Show the versions, and the settings of a subject, that a deletion takes away."""
         registry, name = self._registry(), request.path_params["name"]
-        versions = await registry.versions(name)
+        versions = sorted(await registry.versions(name))
         which = (await form_of(request)).get("version", _ALL)
-        chosen = versions if which == _ALL else [version_of(which, versions, versions[-1])]
-        effects, notes = [], []
-        for each in chosen:
-            found = await registry.version(name, each)
-            effects.append(Effect("gone", f"{name}, version {each}, id {found.id}"))
-            others = await registry.referenced_by(name, each)
-            if others:
-                ids = ", ".join(map(str, others))
-                notes.append(f"Schemas refer to version {each} (ids {ids}): the registry refuses.")
-        notes.append("What was written with them can still be read by their ids.")
-        title = f"Delete {name}" if which == _ALL else f"Delete version {which}"
-        plan = Preview(title, tuple(effects), tuple(notes), typed=name)
-        form = Form(f"{_path(name)}/delete", _path(name), {"version": which})
+        is_whole = which == _ALL
+        chosen = versions if is_whole else [version_of(which, versions, versions[-1])]
+        title = f"Delete {name}" if is_whole else f"Delete version {which}"
+        form = Form(f"{_path(name)}/delete", _path(name), {"version": which, SEEN: _listed(chosen)})
+        kept = await _referred_to(registry, name, chosen)
+        if kept:
+            return preview_page(self._renderer, request, Preview(title, (), tuple(kept)), form)
+        found = [await as_it_is(registry, name, each) for each in chosen]
+        gone = [f"{name}, version {each.version}, id {each.id}" for each in found]
+        notes = [_SOFT.format(shlex.join([name, *([] if is_whole else ["--version", which])]))]
+        if is_whole:
+            gone += await self._settings_of(name)
+            before = set(await registry.versions(name, deleted=True)) - set(versions)
+            notes += [f"{_EARLIER} {_listed(before)}."] if before else []
+        effects = tuple(Effect("gone", each) for each in gone)
+        plan = Preview(title, effects, tuple(notes), typed=name)
         return preview_page(self._renderer, request, plan, form)
+
+    async def _settings_of(self, subject: str) -> list[str]:
+        """Return the settings of a subject itself, which go with all of its versions."""
+        level = await self._level_of(subject)
+        try:
+            mode = await self._registry().mode(subject)
+        except RegistryError as error:
+            if not error.is_of_record:
+                raise
+            mode = ""
+        own = (("compatibility level", level), ("mode", mode))
+        return [f"{subject}, its {what} {value}" for what, value in own if value]
 
     async def delete(self, request: Request) -> Response:
         """Delete a version of a subject, or all. The form repeats the subject's name."""
         registry, name = self._registry(), request.path_params["name"]
         form = await form_of(request)
         check_typed(form, name)
-        which = form.get("version", _ALL)
+        which, versions = form.get("version", _ALL), await registry.versions(name)
         if which == _ALL:
+            if form.get(SEEN, _listed(versions)) != _listed(versions):
+                raise BadForm(f"{name} has the versions {_listed(versions)} now: look at it again")
             await registry.delete_subject(name)
             return see("/schemas")
-        versions = await registry.versions(name)
         await registry.delete_version(name, version_of(which, versions, versions[-1]))
         return see(_path(name) if len(versions) > 1 else "/schemas")
+
+
+async def _referred_to(registry: SchemaRegistry, subject: str, versions: list[int]) -> list[str]:
+    """Return a line for each version that others refer to: a registry deletes none of these."""
+    lines = []
+    for each in versions:
+        ids = await registry.referenced_by(subject, each)
+        named = [f"the schema with id {number}" for number in ids]
+        if not subject.startswith(":."):  # an id alone is one of the default context
+            places = [place for number in ids for place in await registry.schema_versions(number)]
+            named = [f"{name} version {version}" for name, version in places] or named
+        if named:
+            told = f"Version {each} stays, because these refer to it: {', '.join(named)}."
+            lines.append(f"{told} Delete them first.")
+    return lines
+
+
+def _listed(versions: Iterable[int]) -> str:
+    return ", ".join(map(str, sorted(versions)))
 
 
 def _path(subject: str) -> str:

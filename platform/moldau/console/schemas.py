@@ -76,7 +76,7 @@ class Schemas:
         if not text:
             raise BadForm("schema: paste the text of the schema to check")
         registry, name = self._registry(), request.path_params["name"]
-        latest = (await registry.latest(name)).schema
+        latest = (await latest_of(registry, name)).schema
         given = Schema(text, latest.type, latest.references)
         return await self._subject(request, await registry.is_compatible(name, given, None), text)
 
@@ -89,8 +89,8 @@ class Schemas:
         number = version_of(query.get("version"), versions, versions[-1])
         earlier = [each for each in versions if each < number]
         other = version_of(query.get("against"), versions, earlier[-1] if earlier else number)
-        found = await registry.version(name, number)
-        before = found if other == number else await registry.version(name, other)
+        found = await as_it_is(registry, name, number)
+        before = found if other == number else await as_it_is(registry, name, other)
         return self._renderer.page(
             request,
             "schema.html",
@@ -114,6 +114,17 @@ def registry_of(connection: Connection) -> SchemaRegistry:
     if connection.decoder is None:
         raise BadForm(NO_REGISTRY)
     return connection.decoder.registry()
+
+
+async def as_it_is(registry: SchemaRegistry, subject: str, version: int) -> RegisteredSchema:
+    """Return a version as the registry has it now. The client keeps what it has read, and a number
+    has another schema if the subject was removed for good and registered again."""
+    return await registry.version(subject, version, deleted=True)
+
+
+async def latest_of(registry: SchemaRegistry, subject: str) -> RegisteredSchema:
+    """Return the latest version as the registry has it now."""
+    return await as_it_is(registry, subject, max(await registry.versions(subject)))
 
 
 def version_of(given: str | None, known: list[int], default: int) -> int:
