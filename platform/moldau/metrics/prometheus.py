@@ -27,14 +27,14 @@ def _lines(metric: Metric) -> Iterator[str]:
         if isinstance(point.value, HistogramValue):
             yield from _histogram_lines(name, point, point.value)
         else:
-            yield f"{name}{_labels(point.attributes)} {_number(point.value)}"
+            yield f"{name}{_labels(point.attributes)} {prometheus_number(point.value)}"
 
 
 def _histogram_lines(name: str, point: Point, value: HistogramValue) -> Iterator[str]:
-    bounds = (*(_number(bound) for bound in value.bounds), "+Inf")
+    bounds = (*(prometheus_number(bound) for bound in value.bounds), "+Inf")
     for bound, count in zip(bounds, accumulate(value.counts), strict=True):
         yield f"{name}_bucket{_labels(point.attributes, bound)} {count}"
-    yield f"{name}_sum{_labels(point.attributes)} {_number(value.sum)}"
+    yield f"{name}_sum{_labels(point.attributes)} {prometheus_number(value.sum)}"
     yield f"{name}_count{_labels(point.attributes)} {value.count}"
 
 
@@ -48,7 +48,7 @@ def _labels(attributes: Attributes, bound: str | None = None) -> str:
     return f"{{{','.join(pairs)}}}" if pairs else ""
 
 
-def _number(value: int | float) -> str:
+def prometheus_number(value: int | float) -> str:
     """Return a number as Go's ParseFloat reads it; whole numbers without a point."""
     if value != value:
         return "NaN"

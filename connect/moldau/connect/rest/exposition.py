@@ -6,10 +6,11 @@ Group and name are joined as Strimzi's rules do, so that boards find them:
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from moldau.connect.herder.operations import Operations, type_of
+from moldau.metrics.prometheus import prometheus_number
 
 DOCS: Final = {
     "connector-count": "Connectors that run on this worker.",
@@ -54,14 +55,20 @@ _ERRORS = ("total-", "deadletterqueue-", "last-error-")
 
 def render(operations: Operations) -> str:
     """Return the metrics of one worker."""
-    samples = [*_of_worker(operations), *_of_connectors(operations), *_of_tasks(operations)]
+    return written([*_of_worker(operations), *_of_connectors(operations), *_of_tasks(operations)])
+
+
+def written(samples: Sequence[Sample]) -> str:
+    """Return the lines of samples, those of one name together."""
     lines: list[str] = []
     meanings = {name.replace("-", "_"): text for name, text in DOCS.items()}
     for name in dict.fromkeys(sample[0] for sample in samples):
         lines.append(f"# HELP {name} {_meaning(name, meanings)}")
         lines.append(f"# TYPE {name} {_kind(name)}")
         lines += [
-            f"{name}{_labels(labels)} {value:g}" for each, labels, value in samples if each == name
+            f"{name}{_labels(labels)} {prometheus_number(value)}"
+            for each, labels, value in samples
+            if each == name
         ]
     return "\n".join(lines) + "\n"
 
