@@ -9,6 +9,9 @@ from pathlib import Path
 import pytest
 
 from moldau.cli.command import Exit
+from moldau.cli.commands.acl_words import named, resource_of
+from moldau.client.admin.security import Acl
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclResource
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
 
@@ -118,18 +121,29 @@ def test_users_are_added_changed_and_removed(shell: Shell) -> None:
     assert "does not exist" in shell("user", "remove", "erin").err
 
 
+@pytest.mark.parametrize(
+    ("name", "pattern"), [("*", "LITERAL"), ("*", "PREFIXED"), ("a", "PREFIXED")]
+)
+def test_a_resource_is_named_as_it_is_listed(name: str, pattern: str) -> None:
+    rule = Acl("User:a", AclOperation.READ, name, pattern=AclPattern[pattern])
+    assert resource_of(named(rule)) == (AclResource.TOPIC, name, AclPattern[pattern])
+
+
 def test_quotas_are_set_listed_and_removed(shell: Shell) -> None:
     both = ("--user", "gus", "--client-id", "*")
-    shell.good("quota", "set", *both, "producer_byte_rate=1000000", "consumer_byte_rate=2e6")
+    shell.good("quota", "set", *both, "request_percentage=12.3456789", "consumer_byte_rate=2e6")
     assert shell.good("quota", "list", "--json").json == [
         {
             "user": "gus",
             "client_id": "*",
             "ip": None,
-            "quotas": {"producer_byte_rate": 1_000_000.0, "consumer_byte_rate": 2_000_000.0},
+            "quotas": {"request_percentage": 12.3456789, "consumer_byte_rate": 2_000_000.0},
         }
     ]
-    assert shell.good("quota", "list").rows[0] == ["gus", "*", "consumer_byte_rate", "2000000"]
+    assert shell.good("quota", "list").rows == [
+        ["gus", "*", "consumer_byte_rate", "2000000"],
+        ["gus", "*", "request_percentage", "12.3456789"],
+    ]
     for words, said in (
         ((*both, "producer_byte_rate"), "is not QUOTA=VALUE"),
         (("producer_byte_rate=1",), "give --user, --client-id or both"),
@@ -138,7 +152,7 @@ def test_quotas_are_set_listed_and_removed(shell: Shell) -> None:
         done = shell("quota", "set", *words)
         assert done.code != Exit.DONE
         assert said in done.err
-    shell.good("quota", "remove", *both, "producer_byte_rate", "consumer_byte_rate")
+    shell.good("quota", "remove", *both, "request_percentage", "consumer_byte_rate")
     assert shell.good("quota", "list", "--json").json == []
 
 

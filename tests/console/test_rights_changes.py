@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+from dataclasses import replace
+from types import SimpleNamespace
+from typing import Any
 
 import httpx
 import pytest
@@ -14,9 +17,10 @@ from moldau.console.access import Access
 from moldau.console.rendering import BadForm
 from moldau.console.rights_changes import QuotaChange, RuleChange, UserChange
 from moldau.console.roles import Policy, Role
+from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.logging import Loggers
-from moldau.protocol.acl_operations import AclOperation, AclResource
-from moldau.protocol.scram import ScramMechanism
+from moldau.protocol.acl_operations import AclOperation, AclPattern, AclResource
+from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
 from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker
 from tests.console.forms import confirm
@@ -75,6 +79,24 @@ def test_the_fields_of_a_preview_mean_the_same_change(
     assert type(made).of(made.fields()) == made
 
 
+def test_a_change_of_one_mechanism_alone_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    both = UserChange("bob", tuple(SCRAM_MECHANISMS.values()), 4096, is_removal=False)
+    given = {"password": "rabbit", "password.again": "rabbit"}
+
+    async def set_password(self: object, user: str, password: str, **options: Any) -> None:
+        if options["mechanism"] in refused:
+            raise KafkaError(ErrorCode.NOT_CONTROLLER)
+
+    monkeypatch.setattr(SecurityAdmin, "set_password", set_password)
+    admin: Any = SimpleNamespace(_requests=None)
+    refused = {ScramMechanism.SHA_512}
+    with pytest.raises(BadForm, match="changed for SCRAM-SHA-256 and not for SCRAM-SHA-512"):
+        asyncio.run(both.make(admin, given))
+    refused.add(ScramMechanism.SHA_256)
+    with pytest.raises(KafkaError):
+        asyncio.run(both.make(admin, given))
+
+
 async def adds_and_removes_a_rule(client: httpx.AsyncClient, security: SecurityAdmin) -> None:
     preview = await client.post("/rights/rule/plan", data=RULE)
     assert "+ ALLOW User:bob WRITE topic:orders" in preview.text
@@ -95,6 +117,14 @@ async def adds_and_removes_a_rule(client: httpx.AsyncClient, security: SecurityA
     gone = await client.post("/rights/rule/plan", data={**RULE, "does": "remove"})
     assert "- ALLOW User:bob WRITE topic:orders" in gone.text
     await confirm(client, gone)
+    assert set(await security.describe_acls()) == set(RULES)
+    prefixed = Acl("User:bob", AclOperation.READ, "*", pattern=AclPattern.PREFIXED)
+    await security.create_acls([prefixed, replace(prefixed, pattern=AclPattern.LITERAL)])
+    form = RuleChange(prefixed, is_removal=True).fields()
+    await confirm(client, await client.post("/rights/rule/plan", data=form))
+    form["pattern"] = "LITERAL"
+    assert set(await security.describe_acls()) == {*RULES, RuleChange.of(form).rule}
+    await confirm(client, await client.post("/rights/rule/plan", data=form))
     assert set(await security.describe_acls()) == set(RULES)
     late = await confirm(client, gone)
     assert (late.status_code, "removed meanwhile" in late.text) == (400, True)
@@ -128,6 +158,12 @@ async def sets_and_removes_a_quota(client: httpx.AsyncClient, quotas: QuotaAdmin
     assert "+ user bob: producer_byte_rate 2000000" in other.text
     await confirm(client, other)
     assert (await quotas.describe())[bob] == {"producer_byte_rate": 2_000_000.0}
+    exact = {**QUOTA, "quota": "request_percentage", "value": "12.3456789"}
+    preview = await client.post("/rights/quota/plan", data=exact)
+    assert "+ user bob: request_percentage 12.3456789" in preview.text
+    page = await confirm(client, preview)
+    assert page.text.count("12.3456789") == 2, "in the table, and in the field to change it"
+    await quotas.alter(bob, {}, unset=["request_percentage"])
     gone = await client.post("/rights/quota/plan", data={**QUOTA, "does": "remove"})
     await confirm(client, gone)
     assert bob not in await quotas.describe()
@@ -152,7 +188,7 @@ def test_rules_users_and_quotas_are_changed_after_a_preview() -> None:
 
     asyncio.run(run())
     text = "".join(lines)
-    attempts = {"change a rule": 3, "change a user": 4, "change a quota": 3}
+    attempts = {"change a rule": 5, "change a user": 4, "change a quota": 4}
     for action, count in attempts.items():
         assert text.count(f'action="{action}"') == count, action
     assert "rabbi" not in text

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from argparse import ArgumentTypeError
 from collections.abc import Callable
+from decimal import Decimal
 from typing import Final
 
 INT16_MAX: Final = 2**15 - 1
@@ -29,3 +30,8 @@ def whole(low: int, high: int) -> Callable[[str], int]:
 def is_int64(text: str) -> bool:
     """Whether the text is an offset or time of the protocol: decimal digits, at most 2**63 - 1."""
     return text.isascii() and text.isdecimal() and len(text) < 20 and int(text) <= INT64_MAX
+
+
+def exact(value: float) -> str:
+    """Return all digits of a number, without an exponent; those of a whole one without a point."""
+    return format(Decimal(repr(value)), "f").removesuffix(".0")

@@ -12,6 +12,7 @@ from starlette.exceptions import HTTPException
 from starlette.requests import Request
 from starlette.responses import HTMLResponse, Response
 
+from moldau.cli.numbers import exact
 from moldau.console import texts
 from moldau.console.roles import Role
 from moldau.console.routes import visitor_of
@@ -34,6 +35,7 @@ _FILTERS: Final = (
     texts.ago,
     texts.rate,
     texts.duration,
+    exact,
 )
 _KINDS: Final = {".css": "text/css", ".js": "text/javascript", ".txt": "text/plain"}
 

@@ -8,18 +8,20 @@ page and in no audit line.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol, Self, TypeVar
 
 from moldau.cli.commands.acl_words import principal_of, told
+from moldau.cli.numbers import exact
 from moldau.client import Admin
 from moldau.client.admin.quotas import QuotaAdmin, QuotaEntity
 from moldau.client.admin.security import ITERATIONS, Acl, AclFilter, SecurityAdmin
 from moldau.console.access import PASSWORD
 from moldau.console.previews import Effect, Preview, check_typed, given
 from moldau.console.rendering import BadForm
+from moldau.errors import MoldauError
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 from moldau.protocol.scram import (
     ITERATIONS_MAX,
@@ -77,16 +79,18 @@ class RuleChange:
         """Read a form. Raise BadForm."""
         kind = _choice(form, "type", RESOURCES)
         name = CLUSTER if kind is AclResource.CLUSTER else given(form, "name")
+        is_removal = form.get("does") == _REMOVE
+        is_every = name == _ALL and not is_removal
         rule = Acl(
             principal_of(given(form, "user")),
             _choice(form, "operation", OPERATIONS),
             name,
             kind,
-            AclPattern.LITERAL if name == _ALL else _choice(form, "pattern", PATTERNS),
+            AclPattern.LITERAL if is_every else _choice(form, "pattern", PATTERNS),
             _choice(form, "permission", PERMISSIONS),
             form.get("host", "").strip() or _ALL,
         )
-        return cls(rule, form.get("does") == _REMOVE)
+        return cls(rule, is_removal)
 
     def fields(self) -> dict[str, str]:
         rule = self.rule
@@ -213,17 +217,37 @@ class UserChange:
         if self.is_removal:
             check_typed(form, self.user)
             users = {each.name: each.iterations for each in await security.describe_users()}
-            for each in self.mechanisms:
-                if each in users.get(self.user, {}):
-                    await security.delete_user(self.user, mechanism=each)
+            held = [each for each in self.mechanisms if each in users.get(self.user, {})]
+            await self._in_turn(held, lambda one: security.delete_user(self.user, mechanism=one))
             return
         given_first, given_again = form.get(PASSWORD, ""), form.get(f"{PASSWORD}.again")
         if not given_first or given_first != given_again:
             raise BadForm("give the new password twice, the same one")
-        for each in self.mechanisms:
-            await security.set_password(
-                self.user, given_first, mechanism=each, iterations=self.iterations
-            )
+        await self._in_turn(
+            self.mechanisms,
+            lambda one: security.set_password(
+                self.user, given_first, mechanism=one, iterations=self.iterations
+            ),
+        )
+
+    async def _in_turn(
+        self,
+        mechanisms: Sequence[ScramMechanism],
+        change: Callable[[ScramMechanism], Awaitable[None]],
+    ) -> None:
+        """Change one mechanism after the other: a request that names a user twice is refused, by
+        Kafka too. Raise BadForm with what is done if a later one fails."""
+        for index, each in enumerate(mechanisms):
+            try:
+                await change(each)
+            except MoldauError as error:
+                if index == 0:
+                    raise
+                done = ", ".join(one.sasl_name for one in mechanisms[:index])
+                raise BadForm(
+                    f"{self.user} is changed for {done} and not for {each.sasl_name}, so that each "
+                    f"has another password: ask for the change again. Why: {error}"
+                ) from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -259,7 +283,7 @@ class QuotaChange:
 
     async def preview(self, admin: Admin) -> Preview:
         found = (await QuotaAdmin(admin).describe()).get(self.entity, {}).get(self.name)
-        whose = ", ".join(
+        named = ", ".join(
             f"{name.replace('_', ' ')} {'all others' if value == _ALL else value}"
             for name, value in self.entity._asdict().items()
             if value
@@ -269,7 +293,7 @@ class QuotaChange:
             note = "There is no such quota." if found is None else "It has this value already."
             return Preview(title, (), (note,))
         effects = [
-            Effect(kind, f"{whose}: {self.name} {_number(value)}")
+            Effect(kind, f"{named}: {self.name} {exact(value)}")
             for kind, value in (("gone", found), ("new", self.value))
             if value is not None
         ]
@@ -291,10 +315,6 @@ def _choice(form: Fields, name: str, known: list[E]) -> E:
     if found is None:
         raise BadForm(f"{name}: {', '.join(each.name for each in known)}")
     return found
-
-
-def _number(value: float) -> str:
-    return f"{value:g}" if value % 1 else str(int(value))
 
 
 def _amount(text: str) -> float:

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
+from moldau.cli.numbers import exact
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.cli.summaries import SUMMARIES
 
@@ -57,7 +58,7 @@ def _list(arguments: Namespace, context: Context) -> int:
         write_json(context.out, rows)
         return Exit.DONE
     cells = [
-        [*(name or "" for name in entity), key, f"{value:g}" if value % 1 else str(int(value))]
+        [*(name or "" for name in entity), key, exact(value)]
         for entity, quotas in found.items()
         for key, value in quotas.items()
     ]
