@@ -155,6 +155,7 @@ def test_without_a_session_parts_of_pages_and_forms_are_refused() -> None:
         for path in ("/", "/topics/orders/messages", "/nowhere", "/static/../topics", "/login/x"):
             assert (await client.get(path, headers=PAGE)).status_code == 303, path
             assert (await client.get(path)).status_code == 401, path
+        assert (await client.get("/healthz")).text == "ok\n"
         assert (await client.get("/static/console.css")).status_code == 200
         part = await client.get("/topics", headers={"hx-request": "true"})
         assert (part.status_code, part.headers["hx-redirect"]) == (401, "/login?back=%2F")

@@ -57,6 +57,9 @@ def test_pages_need_a_login_over_tls(
                 refused = client.get(path)
                 assert refused.status_code == 401
                 assert moldau_topic not in refused.text
+            health = client.get("/healthz")
+            assert (health.status_code, health.text) == (200, "ok\n")
+            assert client.post("/healthz").status_code == 401
             # Its own page: other tests have more topics than one page of the list shows.
             path = f"/topics/{moldau_topic}"
             assert client.get(path, auth=("ann", "wrong")).status_code == 401

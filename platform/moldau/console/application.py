@@ -20,6 +20,7 @@ from moldau.console.connection import Connection
 from moldau.console.connector_form import ConnectorForms
 from moldau.console.connectors import Connectors
 from moldau.console.dead_letters import DeadLetters
+from moldau.console.health import HEALTH, alive
 from moldau.console.logins import LoginPages, Logins
 from moldau.console.pages import MISSING, Pages
 from moldau.console.pipelines import Pipelines
@@ -271,7 +272,7 @@ def make_application(
     ]
     renderer.needs = needs_of(table)
     routes = [Route(row.path, guard.door(row), methods=[row.method]) for row in table]
-    routes.append(Route("/static/{name}", asset))
+    routes += [Route("/static/{name}", asset), Route(HEALTH, alive)]
     gates = []
     if logins is not None:
         login_pages = LoginPages(logins, renderer, access, hosts)

@@ -21,6 +21,7 @@ from starlette.responses import RedirectResponse, Response
 from starlette.routing import Route
 
 from moldau.console.access import Access, login_of
+from moldau.console.health import is_probe
 from moldau.console.oidc import LoginFailed, Oidc, Pending
 from moldau.console.rendering import Renderer, check_host, check_origin
 from moldau.console.roles import Login
@@ -192,7 +193,8 @@ class LoginPages:
             login = self._logins.login(request)
             if login is not None:
                 state["login"] = login
-            if login is None and path not in _OPEN and not path.startswith(_ASSETS):
+            is_open = path in _OPEN or path.startswith(_ASSETS) or is_probe(request.method, path)
+            if login is None and not is_open:
                 await self._refusal(request)(scope, receive, send)
             else:
                 await application(scope, receive, send)

@@ -14,6 +14,7 @@ from moldau.console.beside import PIPELINES, STREAMS, Beside
 from moldau.console.command import LOCAL
 from moldau.console.connect_api import CONNECT
 from moldau.console.connection import Connection
+from moldau.console.health import is_probe
 from moldau.console.logins import Logins
 from moldau.console.warming import warm
 from moldau.link.http_protection import HttpProtection
@@ -77,7 +78,7 @@ async def serving(
         allowed = Access(is_admin=True) if access is None else access
         logins = None if oidc is None else Logins(oidc, by, runtime)
         application = make_application(connection, runtime.clock, hosts, allowed, logins)
-        gate = by.guard(application) if logins is None else application
+        gate = by.guard(application, is_probe) if logins is None else application
         await server.start(gate, by.context)
         warming = runtime.spawn(warm(application, connection), name="warm the console up")
         yield f"{by.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
