@@ -178,11 +178,11 @@ def check_installed() -> None:
             raise ConfigError(f"the console needs {name}: {install_command('console')}")
 
 
-def parse_address(text: str) -> tuple[str, int]:
+def parse_address(text: str, option: str = "--listen") -> tuple[str, int]:
     """Return host and port of HOST:PORT. Raise UsageError."""
     host, _, port = text.rpartition(":")
     if not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(f"--listen takes HOST:PORT, not {text!r}")
+        raise UsageError(f"{option} takes HOST:PORT, not {text!r}")
     return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 

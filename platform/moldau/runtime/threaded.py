@@ -1,4 +1,5 @@
-"""A runtime on an event loop in a thread of its own, for callers that have no event loop.
+"""A runtime on an event loop in a thread of its own, for callers that have no event loop, or whose
+loop must not be held up.
 
     with ThreadedRuntime("broker") as threaded:
         answer = threaded.run(lambda runtime: ask(runtime))      # waits here
@@ -54,6 +55,15 @@ class ThreadedRuntime:
         runtime = self._runtime
         assert runtime is not None, "not started"
         return self._call(main(runtime))
+
+    async def run_beside(self, main: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T:
+        """Return the result of `main(runtime)` to a coroutine on another loop, which has its turns
+        meanwhile. If that is cancelled, so is `main`."""
+        runtime = self._runtime
+        assert runtime is not None, "not started"
+        return await asyncio.wrap_future(
+            asyncio.run_coroutine_threadsafe(main(runtime), self._loop)
+        )
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()

@@ -79,17 +79,19 @@ def test_a_rack_that_was_given_stays() -> None:
     assert values(settings, 1, is_standalone=False)["broker.rack"] == "zone-a"
 
 
-def test_each_shard_serves_metrics_and_registry_at_a_port_of_its_own() -> None:
+def test_each_shard_serves_metrics_registry_and_console_at_a_port_of_its_own() -> None:
     given = {
         "moldau.metrics.listener": "9404",
         "moldau.registry.listener": "0.0.0.0:8081",
         "moldau.registry.advertised": "h1:8081",
+        "moldau.console.listener": "127.0.0.1:8080",
     }
     found = values(of_a_cluster(**given), 1, is_standalone=False)
     assert {name: found[name] for name in given} == {
         "moldau.metrics.listener": "9405",
         "moldau.registry.listener": "0.0.0.0:8082",
         "moldau.registry.advertised": "h1:8082",
+        "moldau.console.listener": "127.0.0.1:8081",
     }
 
 

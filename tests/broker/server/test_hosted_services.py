@@ -79,8 +79,12 @@ def test_a_service_is_asked_for_by_its_listener() -> None:
     ground = standalone_layer("/data")
     assert wanted_services(broker_settings(ground)) == {}
     given = {"moldau.registry.listener": "127.0.0.1:8081", "moldau.registry.client.config": "f"}
+    given["moldau.console.listener"] = "127.0.0.1:8080"
     found = wanted_services(broker_settings(ground, overrides(dict(given))))
-    assert found == {"registry": {"listener": "127.0.0.1:8081", "client.config": "f"}}
+    assert found == {
+        "registry": {"listener": "127.0.0.1:8081", "client.config": "f"},
+        "console": {"listener": "127.0.0.1:8080", "admin": "false"},
+    }
 
 
 @pytest.mark.parametrize(

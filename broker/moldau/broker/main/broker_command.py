@@ -64,6 +64,11 @@ class BrokerCommand:
             help="serve a Schema Registry of the cluster there, in this process",
         )
         start.add_argument(
+            "--console",
+            metavar="HOST:PORT",
+            help="serve the read-only console of the cluster there, in this process",
+        )
+        start.add_argument(
             "--cluster-id",
             metavar="ID",
             help="format empty directories for that cluster, whose voters the settings name",

@@ -81,13 +81,14 @@ def _warn_of_ignored(loggers: Loggers, environment: Mapping[str, str]) -> None:
 
 def _options_layer(arguments: Namespace) -> Layer:
     """Return the settings of options that are short for one."""
-    from moldau.broker.settings import registry, telemetry
+    from moldau.broker.settings import console, registry, telemetry
     from moldau.config import Given, Source, SourceKind
 
     given = {
         "--metrics": (telemetry.moldau_metrics_listener, arguments.metrics),
         "--otlp": (telemetry.moldau_metrics_otlp_endpoint, arguments.otlp),
         "--registry": (registry.moldau_registry_listener, arguments.registry),
+        "--console": (console.moldau_console_listener, arguments.console),
     }
     return tuple(
         Given(setting.name, value, Source(SourceKind.COMMAND_LINE, option))

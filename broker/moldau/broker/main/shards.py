@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.settings import log as log_rows
 from moldau.broker.settings import network, read_listeners
+from moldau.broker.settings.console import moldau_console_listener
 from moldau.broker.settings.controller import (
     controller_quorum_bootstrap_servers,
     controller_quorum_voters,
@@ -46,6 +47,7 @@ _ADDRESSES: Final = (
     moldau_metrics_listener,
     moldau_registry_listener,
     moldau_registry_advertised,
+    moldau_console_listener,
 )
 
 

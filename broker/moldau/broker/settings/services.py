@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from moldau.broker.settings import node, registry
+from moldau.broker.settings import console, node, registry
 from moldau.config import Settings
 
 _ROWS: Final = {
@@ -14,6 +14,11 @@ _ROWS: Final = {
         registry.moldau_registry_advertised,
         registry.moldau_registry_http_config,
         registry.moldau_registry_client_config,
+    ),
+    "console": (
+        console.moldau_console_listener,
+        console.moldau_console_admin,
+        console.moldau_console_http_config,
     ),
 }
 """The settings of each service, its listener first."""
@@ -24,7 +29,7 @@ def wanted_services(settings: Settings) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name, (listener, *others) in _ROWS.items():
         if settings[listener]:
-            given = {row.name: settings[row] for row in (listener, *others)}
+            given = {row.name: row.write(settings[row]) for row in (listener, *others)}
             prefix = f"moldau.{name}."
             found[name] = {
                 each.removeprefix(prefix): text for each, text in given.items() if text is not None

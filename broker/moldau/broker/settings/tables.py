@@ -13,6 +13,7 @@ from types import ModuleType
 from moldau.broker.settings import (
     cleaner,
     client_metrics,
+    console,
     controller,
     coordinator,
     creation,
@@ -64,6 +65,7 @@ NOUNS = (
     quota,
     telemetry,
     registry,
+    console,
 )
 
 # Names under these belong to listeners and plugins.

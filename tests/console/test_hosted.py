@@ -1,0 +1,80 @@
+"""The console inside a broker's process, as docs/console.md says."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+
+import httpx
+import pytest
+
+from moldau.console.hosted import prepare
+from moldau.errors import ConfigError
+from moldau.link.hosted_services import HostBroker
+from moldau.logging import Loggers
+from moldau.runtime.node_processes import free_ports
+from moldau.runtime.real import RealRuntime
+from tests.broker.main.processes import broker_process, finished
+from tests.peers.eventually import eventually
+
+LOG = Loggers(RealRuntime("test").clock, lambda line: None).get("console")
+
+
+@pytest.mark.parametrize(
+    ("given", "reason"),
+    [
+        ({"listener": "127.0.0.1"}, "moldau.console.listener takes HOST:PORT"),
+        ({"listener": "0.0.0.0:8080"}, "give moldau.console.http.config with http.users.file"),
+        ({"http.config": "none.properties"}, "none.properties"),
+    ],
+)
+def test_settings_that_can_never_be_in_force_are_refused(
+    given: dict[str, str], reason: str
+) -> None:
+    with pytest.raises(ConfigError, match=reason):
+        prepare(RealRuntime("test"), {"listener": "127.0.0.1:0", **given}, LOG)
+
+
+def test_where_brokers_log_in_visitors_do(tmp_path: Path) -> None:
+    login = {"bootstrap.servers": "127.0.0.1:9", "security.protocol": "SASL_PLAINTEXT"}
+    host = HostBroker({**login, "sasl.mechanism": "PLAIN"}, {}, 1)
+    (tmp_path / "users").write_text("ann=secret\n")
+    (tmp_path / "http.properties").write_text(f"http.users.file={tmp_path}/users\n")
+    protected = {"http.config": f"{tmp_path}/http.properties"}
+
+    async def run() -> None:
+        async with RealRuntime("test") as runtime:
+            open_to_all = prepare(runtime, {"listener": "127.0.0.1:0"}, LOG)
+            with pytest.raises(ConfigError, match="visitors have to as well"):
+                async with open_to_all(host):
+                    raise AssertionError("it serves")
+            serve = prepare(runtime, {"listener": "127.0.0.1:0", **protected}, LOG)
+            async with serve(host) as up, httpx.AsyncClient(base_url=up.address) as client:
+                assert (await client.get("/topics")).status_code == 401
+                assert (await client.get("/healthz")).status_code == 200
+
+    asyncio.run(run())
+
+
+@pytest.mark.real
+def test_a_broker_serves_its_console_read_only(tmp_path: Path) -> None:
+    at, metrics = (f"127.0.0.1:{port}" for port in free_ports(2))
+    with (
+        broker_process(tmp_path, "--console", at, "--metrics", metrics) as broker,
+        httpx.Client(base_url=f"http://{at}", trust_env=False, timeout=60) as client,
+    ):
+        created = ("topic", "create", "orders", "-b", f"{broker.host}:{broker.port}")
+        assert finished(*created, home=tmp_path)[0] == 0
+
+        def is_up() -> bool:
+            ready = httpx.get(f"http://{metrics}/readyz", trust_env=False)
+            return f"console: http://{at}" in ready.text
+
+        eventually(is_up)
+        eventually(lambda: "orders" in client.get("/topics").text)
+        refused = client.post("/topics", data={"name": "more"})
+        assert (refused.status_code, "read-only" in refused.text) == (403, True)
+        code, log = broker.stop()
+    assert code == 0
+    assert f"a service is up service=console at=http://{at}" in log
+    assert "Traceback" not in log
