@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -70,16 +71,18 @@ class Guard:
 
         async def run(request: Request) -> Response:
             self._access.visitor(request)
+            status = FAILED
             try:
                 answer = await self._answer(row, request)
+                status = answer.status_code
             except HTTPException as error:  # a form of another site
-                self._access.record(request, row, error.status_code)
+                status = error.status_code
                 raise
-            except BaseException as error:  # if it is no Exception, the console ends
-                is_failure = isinstance(error, Exception)
-                self._access.record(request, row, FAILED if is_failure else BROKEN_OFF)
+            except asyncio.CancelledError:  # the console ends: it may be done or not
+                status = BROKEN_OFF
                 raise
-            self._access.record(request, row, answer.status_code)
+            finally:
+                self._access.record(request, row, status)
             return answer
 
         return run
