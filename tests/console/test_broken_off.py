@@ -22,15 +22,9 @@ from moldau.runtime.real import RealClock, RealRuntime
 
 
 @pytest.mark.parametrize(
-    ("error", "told"),
-    [
-        (RuntimeError("a bug"), ("change refused", "failed", 500)),
-        (asyncio.CancelledError(), ("change broken off", "unknown", 0)),
-    ],
+    "error", [RuntimeError("a bug"), asyncio.CancelledError()], ids=["a bug", "the end"]
 )
-def test_a_change_without_an_answer_has_a_line(
-    error: BaseException, told: tuple[str, str, int]
-) -> None:
+def test_a_change_without_an_answer_has_a_line(error: BaseException) -> None:
     lines: list[str] = []
     audit = Loggers(RealClock(), lines.append, json=True).get("audit")
     guard = Guard(Renderer("cluster"), None, Access(True, audit=audit))
@@ -54,6 +48,7 @@ def test_a_change_without_an_answer_has_a_line(
     asyncio.run(run())
     (line,) = lines
     found = json.loads(line)
+    told = ("change broken off", "unknown", 0)
     assert (found["event"], found["result"], found["status"]) == told
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import asynccontextmanager
 from typing import TYPE_CHECKING, Final
@@ -71,15 +70,12 @@ class Guard:
 
         async def run(request: Request) -> Response:
             self._access.visitor(request)
-            status = FAILED
+            status = BROKEN_OFF  # the console ends, or has a bug
             try:
                 answer = await self._answer(row, request)
                 status = answer.status_code
             except HTTPException as error:  # a form of another site
                 status = error.status_code
-                raise
-            except asyncio.CancelledError:  # the console ends: it may be done or not
-                status = BROKEN_OFF
                 raise
             finally:
                 self._access.record(request, row, status)
