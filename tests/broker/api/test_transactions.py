@@ -361,6 +361,26 @@ async def test_a_deleted_topic_holds_no_transaction_open(at: Serving) -> None:
     assert await described(at) == "CompleteCommit"
 
 
+@BOTH
+def test_a_topic_made_again_with_fewer_partitions_holds_no_transaction_open(version: int) -> None:
+    @serving()
+    async def scenario(at: Serving) -> None:
+        client = await begin(at, version)
+        at.create("again", 3)
+        await client.send(("t", 0), ("again", 2))
+        made = at.node.image.topics.by_name("again")
+        assert made is not None
+        for index in range(3):
+            at.replicas.remove("again", index)
+        at.cluster.append([RemoveTopicRecord(topic_id=made.topic_id)])
+        at.create("again", 1)
+        assert await client.end(commit=True) == 0
+        await at.pass_ms(500)
+        assert await described(at) == "CompleteCommit"
+
+    scenario()
+
+
 @serving()
 async def test_a_completion_that_the_log_refuses_is_reported_again(at: Serving) -> None:
     client = await begin(at)
@@ -466,14 +486,14 @@ async def test_partitions_of_a_topic_that_the_coordinator_does_not_know_wait(at:
     """Its metadata may be behind that of the broker that asks for them."""
     client = await begin(at)
 
-    async def codes() -> set[int]:
+    async def codes(index: int = 0) -> set[int]:
         asked = AddPartitionsToTxnTransaction(
             transactional_id=ID,
             producer_id=client.producer.id,
             producer_epoch=client.producer.epoch,
             topics=[
                 AddPartitionsToTxnTopic(name="t", partitions=[0]),
-                AddPartitionsToTxnTopic(name="new", partitions=[0]),
+                AddPartitionsToTxnTopic(name="new", partitions=[index]),
             ],
         )
         request = AddPartitionsToTxnRequest(transactions=[asked])
@@ -482,9 +502,11 @@ async def test_partitions_of_a_topic_that_the_coordinator_does_not_know_wait(at:
         rows = [row for each in result.topic_results for row in each.results_by_partition]
         return {row.partition_error_code for row in rows}
 
-    assert await codes() == {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
-    assert await described(at) == "Empty"
+    wait = {ErrorCode.COORDINATOR_LOAD_IN_PROGRESS}
+    assert await codes() == wait
     at.create("new")
+    assert await codes(index=1) == wait, "the topic has fewer partitions, as far as is known"
+    assert await described(at) == "Empty"
     assert await codes() == {0}
 
 

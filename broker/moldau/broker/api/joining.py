@@ -54,8 +54,8 @@ def submit(
 ) -> None:
     """Let the coordinator on this node decide. An error becomes that of each partition.
 
-    No partition joins whose topic this node does not know (yet): when the transaction ends, it
-    would count as deleted, and get no marker.
+    No partition joins that this node does not know (yet): when the transaction ends, it would
+    count as deleted, and get no marker.
     """
 
     def answer(response: Response | KafkaError) -> None:
@@ -73,7 +73,7 @@ def submit(
             "verify",
         )
         return
-    if any(node.image.topics.by_name(each.topic) is None for each in joining.partitions):
+    if not all(exists(node, each) for each in joining.partitions):
         answer(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
         return
     coordinator.submit(
@@ -153,6 +153,12 @@ class _Asking:
 
     def _refuse(self, code: ErrorCode) -> None:
         self._on_codes(dict.fromkeys(self._joining.partitions, int(code)))
+
+
+def exists(node: Node, partition: TopicPartition) -> bool:
+    """Whether the metadata that this node has knows the partition."""
+    topic = node.image.topics.by_name(partition.topic)
+    return topic is not None and partition.partition in topic.partitions
 
 
 def verifies(node: Node, client_version: int) -> bool:

@@ -16,6 +16,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.broker.api.joining import exists
 from moldau.broker.api.write_txn_markers import write_marker
 from moldau.broker.coordinator.transaction.effects import WriteMarkers
 from moldau.broker.coordinator.transaction.ending import on_markers_written
@@ -189,10 +190,8 @@ class _Ending:
             return
         self._unanswered.discard(partition)
         node = self._node
-        is_gone = (
-            code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            and node.image.topics.by_name(partition.topic) is None
-        )
+        # Its topic was deleted, and perhaps made again with fewer partitions.
+        is_gone = code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not exists(node, partition)
         # The partition has seen a newer epoch of the producer. The coordinator gives one only after
         # all markers of the transaction were written, so this one is there. (Brokers of Kafka say
         # so by an error.)
