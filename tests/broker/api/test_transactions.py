@@ -688,7 +688,22 @@ async def test_transactions_are_listed_by_state_producer_age_and_name(at: Servin
     assert await found(duration_filter=10_000) == []
     assert await found(transactional_id_pattern="a.*") == [ID]
     assert await found(transactional_id_pattern="b.*") == []
-    assert await found(transactional_id_pattern="(") == ["INVALID_REGULAR_EXPRESSION"]
+    for refused in ("(", "a(?=p)", r"(a)\1"):
+        assert await found(transactional_id_pattern=refused) == ["INVALID_REGULAR_EXPRESSION"]
+
+
+@serving()
+async def test_no_pattern_of_a_client_holds_the_broker_up(at: Serving) -> None:
+    """The id takes a backtracking engine 2 ** 40 steps."""
+    await begin(at)
+    name = "a" * 40
+    made = InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+    assert not (await at.ask(made, InitProducerIdResponse, 5)).error_code
+    request = listing.ListTransactionsRequest(
+        state_filters=[], producer_id_filters=[], transactional_id_pattern="(a+)+b"
+    )
+    answer = await at.ask(request, listing.ListTransactionsResponse)
+    assert (answer.error_code, answer.transaction_states) == (0, [])
 
 
 @serving()

@@ -6,7 +6,6 @@ decides, and its answer becomes a response of the request's version.
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Final, cast
@@ -16,6 +15,7 @@ from moldau.broker.api.joining import partitions_of, submit
 from moldau.broker.api.together import Together
 from moldau.broker.coordinator.kind import KeyType
 from moldau.broker.coordinator.outcome import Outcome, Ticket, answered
+from moldau.broker.coordinator.regular_expression import compiled
 from moldau.broker.coordinator.transaction.ending import end_transaction
 from moldau.broker.coordinator.transaction.listing import NAMES, describe, listed
 from moldau.broker.coordinator.transaction.membership import Joining, results
@@ -263,9 +263,10 @@ def serve_list(node: Node, request: ApiRequest) -> None:
         transaction_states=[],
     )
     try:
-        re.compile(message.transactional_id_pattern or "")
-    except re.error:
-        response.error_code = ErrorCode.INVALID_REGULAR_EXPRESSION
+        if message.transactional_id_pattern:
+            compiled(message.transactional_id_pattern)
+    except KafkaError as error:
+        response.error_code = error.code
         request.answer(response)
         return
     now_ms = node.runtime.clock.monotonic_ns() // 1_000_000

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING
 
+from moldau.broker.coordinator.regular_expression import compiled
 from moldau.broker.coordinator.transaction.state import TransactionStatus
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.protocol.messages import describe_transactions as describing
@@ -42,10 +42,12 @@ def describe(transactions: Transactions, transactional_id: str) -> describing.Tr
 def listed(
     transactions: Transactions, message: listing.ListTransactionsRequest, now_ms: int
 ) -> Iterator[listing.TransactionState]:
-    """Yield the transactional ids that pass the filters of the request."""
+    """Yield the transactional ids that pass the filters of the request. Raise KafkaError for a
+    pattern that is none."""
     states = set(message.state_filters)
     ids: Collection[int] = set(message.producer_id_filters)
-    pattern = re.compile(message.transactional_id_pattern or "")
+    named = message.transactional_id_pattern
+    pattern = compiled(named) if named else None
     wall_ms = transactions.services.wall_ms(now_ms)
     for known in transactions:
         if states and known.state.shown not in states:
@@ -55,7 +57,7 @@ def listed(
         # As in Kafka, an id that never had a transaction counts as older than any.
         if 0 <= message.duration_filter >= wall_ms - known.started_ms:
             continue
-        if message.transactional_id_pattern and not pattern.fullmatch(known.transactional_id):
+        if pattern is not None and not pattern.fullmatch(known.transactional_id):
             continue
         yield listing.TransactionState(
             transactional_id=known.transactional_id,

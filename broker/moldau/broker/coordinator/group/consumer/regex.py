@@ -1,10 +1,5 @@
 """Subscriptions by regular expression: RE2 syntax, matched in limited slices.
 
-Members choose the expressions and the broker runs them, so the cost of an expression must be
-bounded. RE2 matches in time linear in the length of the topic's name, and rejects expressions that
-it cannot match so. Kafka uses RE2/J, which has the same syntax: both reject look-around and
-back-references. (The wheel `google-re2` is RE2 itself with its own Python module.)
-
 A group with many expressions in a cluster with many topics still takes a while. `RegexSearch` does
 that work one slice at a time between other events, never inside a heartbeat.
 """
@@ -14,18 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from itertools import islice
-from typing import Any, Final
+from typing import Final
 
-from moldau.errors.codes import ErrorCode, KafkaError
+from moldau.broker.coordinator.regular_expression import compiled
+from moldau.errors.codes import KafkaError
 
 SLICE_MATCHES: Final = 2_000
 """Matches in one slice: about two milliseconds."""
-
-REGEX_LENGTH_MAX: Final = 8_192
-"""Longer expressions are rejected; topic names have at most 249 characters."""
-
-_MEMORY_MAX: Final = 1 << 20
-"""The maximum memory of one compiled expression, in bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +31,7 @@ class ResolvedRegex:
 
 def check_regex(regex: str) -> None:
     """Raise INVALID_REGULAR_EXPRESSION for an expression that RE2 rejects."""
-    _compiled(regex)
+    compiled(regex)
 
 
 class RegexSearch:
@@ -77,7 +67,7 @@ class RegexSearch:
     def _all_matches(self, topics: list[str]) -> Iterator[None]:
         for regex, found in self._found.items():
             try:
-                match = _compiled(regex).fullmatch
+                match = compiled(regex).fullmatch
             except KafkaError:
                 # another version accepted the expression and wrote it to the log: it matches
                 # nothing
@@ -86,28 +76,3 @@ class RegexSearch:
                 if match(topic):
                     found.add(topic)
                 yield
-
-
-def _compiled(regex: str) -> Any:
-    # Imported only when a group needs it: most brokers never see such a subscription.
-    import re2  # type: ignore[import-untyped]
-
-    if len(regex) > REGEX_LENGTH_MAX:
-        raise _invalid(regex[:100], f"it is longer than {REGEX_LENGTH_MAX}")
-    options = re2.Options()
-    options.log_errors = False
-    options.max_mem = _MEMORY_MAX
-    try:
-        return re2.compile(regex, options)
-    except re2.error as refused:
-        why = refused.args[0] if refused.args else ""
-        text = why.decode("utf-8", "replace") if isinstance(why, bytes) else str(why)
-        raise _invalid(regex, text) from None
-
-
-def _invalid(regex: str, why: str) -> KafkaError:
-    return KafkaError(
-        ErrorCode.INVALID_REGULAR_EXPRESSION,
-        f"not a regular expression that RE2 knows: {why}",
-        regex=regex,
-    )
