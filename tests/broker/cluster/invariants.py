@@ -12,7 +12,7 @@ So the watch asks a leader that resigned for its last mark, before it looks at w
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import NamedTuple
@@ -23,6 +23,7 @@ from moldau.broker.log.log import PartitionLog
 from moldau.broker.replication.leader import Leader
 from moldau.broker.replication.partition import Partition
 from moldau.broker.server import Broker
+from moldau.broker.server.cluster_node import ClusterNode
 from tests.broker.cluster.world import SimulatedBrokers
 from tests.broker.simulation.promises import demand
 
@@ -120,12 +121,16 @@ class Watch:
 
     def look(self) -> None:
         """Look at everything that changed."""
-        is_new = self._look_at_metadata()
-        running = self._brokers.running
-        for number, broker in running.items():
+        touched = self._brokers.touched
+        is_new = self._look_at_metadata(touched)
+        for number, node in touched.items():
+            broker = node.broker
+            if broker is None:
+                continue
             for name, partition in self._partitions(broker):
                 is_new |= self._look_at(number, broker, name, partition)
         if is_new:
+            running = self._brokers.running
             for name, truth in self._truths.items():
                 self._check_in_sync(running, name, truth)
 
@@ -214,9 +219,9 @@ class Watch:
 
     # The metadata.
 
-    def _look_at_metadata(self) -> bool:
+    def _look_at_metadata(self, touched: Mapping[int, ClusterNode]) -> bool:
         newest, image = self._metadata_offset, None
-        for each in self._brokers.members.values():
+        for each in touched.values():
             if each.metadata_offset > newest:
                 newest, image = each.metadata_offset, each.image
         if image is None:

@@ -32,11 +32,23 @@ class SimulatedBrokers(SimulatedCluster):
         super().__init__(
             world, count, controllers=controllers, first_voter=first_voter, settings=settings
         )
+        self._numbers = {node.name: number for number, node in self.nodes.items()}
 
     @property
     def members(self) -> Mapping[int, ClusterNode]:
         """The nodes that take part now, or stop in order."""
         return cast("Mapping[int, ClusterNode]", {**self.up, **self.closing})
+
+    @property
+    def touched(self) -> Mapping[int, ClusterNode]:
+        """The members that the present event may have changed. An event of a node changes only that
+        one; after any other event, of the world or of a client, these are all members."""
+        life = self.world.loop.life
+        number = None if life is None else self._numbers.get(life.name)
+        if number is None:
+            return self.members
+        found = self.up.get(number) or self.closing.get(number)
+        return {} if found is None else {number: cast("ClusterNode", found)}
 
     @property
     def running(self) -> dict[int, Broker]:

@@ -88,9 +88,14 @@ class TransactionWatch:
 
     def look(self) -> None:
         """Look at everything that changed."""
-        for number, broker in self._brokers.running.items():
-            self._look_at_partitions(broker)
-            self._look_at_shards(number, broker)
+        has_grown = False
+        for number, node in self._brokers.touched.items():
+            if node.broker is not None:
+                has_grown |= self._look_at_partitions(node.broker)
+                self._look_at_shards(number, node.broker)
+        if has_grown:  # what others have is judged by what is committed
+            for broker in self._brokers.running.values():
+                self._look_at_partitions(broker)
 
     def check_read(self, place: Place, offset: int) -> None:
         """A reader of committed records was given this offset."""
@@ -99,14 +104,16 @@ class TransactionWatch:
 
     # Partitions.
 
-    def _look_at_partitions(self, broker: Broker) -> None:
-        hosted = broker.node.replicas._hosted
+    def _look_at_partitions(self, broker: Broker) -> bool:
+        """Return whether more is committed."""
+        hosted, has_grown = broker.node.replicas._hosted, False
         for place, fold in self._folds.items():
             partition = hosted.get(place)
             if partition is None or not partition.is_leader or partition.log.failure is not None:
                 continue
             mark = partition.high_watermark
             if mark > fold.end:
+                has_grown = True
                 self._read_on(place, fold, partition.log, mark)
                 firsts = (each.first_offset for each in fold.opened.values())
                 fold.stable = min(firsts, default=fold.end)
@@ -114,6 +121,7 @@ class TransactionWatch:
                 stable = partition.last_stable_offset
                 facts = {"partition": place, "stable": stable, "known": fold.stable}
                 demand(False, Promise.BELOW_STABLE, **facts)
+        return has_grown
 
     def _read_on(self, place: Place, fold: Fold, log: PartitionLog, mark: int) -> None:
         for batch in log.batches(fold.end):
