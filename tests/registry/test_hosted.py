@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+import threading
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -10,16 +11,19 @@ from typing import Any
 import httpx
 import pytest
 
+from moldau.client import Producer
 from moldau.errors import ConfigError
 from moldau.link.hosted_services import HostBroker
 from moldau.logging import Logger, Loggers
-from moldau.registry.hosted import at_broker, prepare
+from moldau.registry.catalogue import Catalogue
+from moldau.registry.hosted import BODY_BYTES_MAX, at_broker, prepare
+from moldau.runtime import Runtime
 from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import RealRuntime
-from moldau.testing import Cluster
+from moldau.testing import Cluster, EmbeddedBroker
 from tests.broker.main.processes import broker_process, finished
 from tests.peers.eventually import eventually
-from tests.registry.served import USER, USER_2
+from tests.registry.served import USER, USER_2, Answers, run_real, settings_of
 
 HOST = HostBroker({"bootstrap.servers": "b:1"}, {"SASL_SSL": "b:2", "PLAINTEXT": "b:3"}, 3)
 
@@ -87,6 +91,39 @@ def registered(url: str, subject: str, schema: str, **more: Any) -> int:
 
     eventually(is_taken)
     return found[0]
+
+
+def test_a_broker_serves_while_its_registry_compares_schemas(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The comparison ends only after a record was written."""
+    begun, written = threading.Event(), threading.Event()
+
+    def compare(*_: object) -> list[str]:
+        begun.set()
+        assert written.wait(20), "the broker wrote nothing meanwhile"
+        return []
+
+    async def main(runtime: Runtime) -> None:
+        serve = prepare(runtime, {"listener": "127.0.0.1:0"}, told([]))
+        async with (
+            EmbeddedBroker() as broker,
+            Producer(settings_of(broker)) as producer,
+            serve(HostBroker(settings_of(broker), {}, 1)) as service,
+            httpx.AsyncClient(base_url=service.address, timeout=60) as http,
+        ):
+            rest = Answers(http)
+            await rest.register("a", USER)
+            monkeypatch.setattr(Catalogue, "problems", compare)
+            asked = runtime.spawn(rest.register("a", USER_2), name="register")
+            await runtime.run_blocking(begun.wait, 20)
+            await producer.send_and_wait("t", b"a record")
+            written.set()
+            assert (await asked)["id"] == 2
+            too_large = {"schema": "x" * BODY_BYTES_MAX}
+            assert await rest.error("POST", "/subjects/a/versions", too_large) == (413, 413)
+
+    run_real(main)
 
 
 @pytest.mark.real

@@ -5,10 +5,15 @@ from __future__ import annotations
 import asyncio
 import json
 from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import Any
 
 import pytest
 
+from moldau.registry import catalogue
 from moldau.registry.application import MEDIA_TYPE
+from moldau.registry.catalogue import Catalogue
+from moldau.registry.formats.contract import Work
 from tests.registry.served import USER, USER_2, USER_BAD, Answers, Memory, in_memory
 
 Check = Callable[[Answers, Memory], Awaitable[None]]
@@ -341,5 +346,48 @@ def test_a_schema_that_is_nested_too_deeply_is_refused() -> None:
                 for _again in range(2):
                     status, _found = await rest.ask("POST", f"/subjects/deep-{kind}/versions", body)
                     assert status in (200, 409, 422)
+
+    on_registry(check)
+
+
+def test_a_check_over_more_schemas_than_one_may_compare_is_refused(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(catalogue, "Work", partial(Work, 40))
+
+    async def check(rest: Answers, _: Memory) -> None:
+        await rest.ask("PUT", "/config", {"compatibility": "FULL_TRANSITIVE"})
+        for number in range(20):
+            schema = USER_2.replace("age", f"age{number}")
+            status, body = await rest.ask("POST", "/subjects/a/versions", {"schema": schema})
+            if status != 200:
+                break
+        assert (status, body["error_code"]) == (422, 42209), body
+        assert "set a level that is not transitive" in body["message"]
+        assert await rest.get("/subjects/a/versions") == [*range(1, number + 1)]
+        await rest.ask("PUT", "/config", {"compatibility": "FULL"})
+        await rest.register("a", schema)
+
+    on_registry(check)
+
+
+def test_a_registration_is_compared_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    compared: list[object] = []
+    problems = Catalogue.problems
+
+    def counted(self: Catalogue, *given: Any) -> list[str]:
+        compared.append(given)
+        return problems(self, *given)
+
+    monkeypatch.setattr(Catalogue, "problems", counted)
+
+    async def check(rest: Answers, _: Memory) -> None:
+        await rest.register("a", USER)
+        compared.clear()
+        await rest.register("a", USER_2)
+        assert len(compared) == 1
+        await rest.register("a", USER)
+        await rest.register("a", USER_2)
+        assert len(compared) == 1, "they are known"
 
     on_registry(check)

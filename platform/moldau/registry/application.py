@@ -27,7 +27,7 @@ from moldau.registry.routing import Call, Routes, Row
 MEDIA_TYPE: Final = "application/vnd.schemaregistry.v1+json"
 FORWARDED: Final = "forward"
 _METHODS: Final = ("GET", "POST", "PUT", "DELETE")
-_BODY_BYTES_MAX: Final = 16 * 1024 * 1024
+BODY_BYTES_MAX: Final = 16 * 1024 * 1024
 
 
 class Instance(Protocol):
@@ -58,8 +58,15 @@ class Text(str):
 class Api:
     """The endpoints."""
 
-    def __init__(self, instance: Instance, queries: Queries, decisions: Decisions) -> None:
+    def __init__(
+        self,
+        instance: Instance,
+        queries: Queries,
+        decisions: Decisions,
+        body_bytes_max: int = BODY_BYTES_MAX,
+    ) -> None:
         self._instance = instance
+        self._body_bytes_max = body_bytes_max
         self._queries = queries
         self._decisions = decisions
         self.reads = Routes(self._reads())
@@ -224,6 +231,15 @@ class Api:
             call.subject, requests.registration_of(call.body), normalize=call.flag("normalize")
         )
 
+    def _registered(self, call: Call) -> Any:
+        """Return the answer to a registration that needs no record, None for another one: whether
+        that is refused is for the leader to say."""
+        try:
+            asked = requests.registration_of(call.body)
+            return self._decisions.registered(call.subject, asked, normalize=call.flag("normalize"))
+        except Refusal:
+            return None
+
     def _set_config(self, call: Call) -> Outcome:
         return self._decisions.set_config(call.scope, requests.config_of(call.body))
 
@@ -247,27 +263,36 @@ class Api:
         read, write = self.reads.find(path), self.writes.find(path)
         method = "GET" if request.method == "HEAD" else request.method
         if read is not None and method in read[0]:
-            call = await _call(request, read[1])
+            call = await self._call(request, read[1])
             found = read[0][method](call)
             if isawaitable(found):
                 found = await found
             return Response(found) if isinstance(found, Text) else _json(found)
         if write is not None and method in write[0]:
             endpoint = write[0][method]
-            call = await _call(request, write[1])
-            return await self._write(request, partial(endpoint, call), call.body)
+            call = await self._call(request, write[1])
+            return await self._write(request, partial(endpoint, call), call)
         if read is None and write is None:
             raise Refusal(404, "HTTP 404 Not Found")
         raise Refusal(405, "HTTP 405 Method Not Allowed")
 
-    async def _write(
-        self, request: Request, decide: Callable[[], Outcome], body: bytes
-    ) -> Response:
+    async def _call(self, request: Request, parts: Mapping[str, str]) -> Call:
+        """Return the request with its body. Raise Refusal if that is too large."""
+        body = bytearray()
+        if request.method in ("POST", "PUT"):
+            async for piece in request.stream():
+                body += piece
+                if len(body) > self._body_bytes_max:
+                    raise refusals.body_is_too_large(self._body_bytes_max)
+        query = request.query_params
+        return Call(parts, query, bytes(body), query.getlist)
+
+    async def _write(self, request: Request, decide: Callable[[], Outcome], call: Call) -> Response:
         """Decide here if this instance leads or nothing is to be written, else at the leader."""
         if request.method == "POST":
-            known = _unwritten(decide)
+            known = self._registered(call)
             if known is not None:
-                return _json(known.answer)
+                return _json(known)
         leader = await self._instance.leader()
         if leader == self._instance.url:
             return _json(await self._instance.write(decide))
@@ -275,19 +300,10 @@ class Api:
             raise Refusal(refusals.NO_LEADER, "The leader is just changing: try again")
         query = request.url.query
         target = f"{_path_of(request)}?{query}&" if query else f"{_path_of(request)}?"
-        forwarded = HttpRequest(request.method, f"{target}{FORWARDED}=false", body or None)
+        forwarded = HttpRequest(request.method, f"{target}{FORWARDED}=false", call.body or None)
         login = request.headers.get("authorization")
         status, answer = await self._instance.forward(leader, forwarded, login)
         return Response(answer, status, media_type=MEDIA_TYPE)
-
-
-def _unwritten(decide: Callable[[], Outcome]) -> Outcome | None:
-    """Return the outcome of a decision that needs no record: its answer is known already."""
-    try:
-        outcome = decide()
-    except Refusal:
-        return None
-    return None if outcome.records else outcome
 
 
 def make_application(api: Api, metrics: RegistryMetrics) -> Starlette:
@@ -308,17 +324,6 @@ def make_application(api: Api, metrics: RegistryMetrics) -> Starlette:
             Route("/{path:path}", answer, methods=_METHODS),
         ]
     )
-
-
-async def _call(request: Request, parts: Mapping[str, str]) -> Call:
-    body = b""
-    if request.method in ("POST", "PUT"):
-        async for piece in request.stream():
-            body += piece
-            if len(body) > _BODY_BYTES_MAX:
-                raise Refusal(413, f"The body has more than {_BODY_BYTES_MAX} bytes")
-    query = request.query_params
-    return Call(parts, query, body, query.getlist)
 
 
 def _path_of(request: Request) -> str:

@@ -5,12 +5,19 @@ from __future__ import annotations
 from collections import OrderedDict
 from collections.abc import Iterable
 from dataclasses import replace
+from hashlib import sha256
 from typing import Final
 
 from moldau.client.serdes.registry.schemas import Reference, Schema
-from moldau.registry.formats.contract import Difference, InvalidSchema, Parsed
+from moldau.registry.formats.contract import (
+    Difference,
+    InvalidSchema,
+    Parsed,
+    TooMuchWork,
+    Work,
+)
 from moldau.registry.formats.table import parse
-from moldau.registry.refusals import Refusal, invalid_schema
+from moldau.registry.refusals import Refusal, invalid_schema, too_much_work
 from moldau.registry.store import Store, Version
 from moldau.registry.subjects import context_of, qualified
 
@@ -25,6 +32,8 @@ class Catalogue:
     def __init__(self, store: Store) -> None:
         self._store = store
         self._parsed: OrderedDict[tuple[Schema, str], Parsed] = OrderedDict()
+        self._identities: dict[tuple[bytes, str], bytes] = {}
+        """Of stored schemas, by their digest and context: more than parsed ones are kept."""
 
     def parsed(self, schema: Schema, subject: str) -> Parsed:
         """Return a schema parsed. Raise Refusal if it is invalid. It belongs to `subject`:
@@ -61,6 +70,22 @@ class Catalogue:
                 self._parsed.popitem(last=False)
         return made
 
+    def identity(self, schema: Schema, subject: str) -> bytes:
+        """Return bytes that are equal for schemas that are the same. Raise Refusal."""
+        return sha256(self.parsed(schema, subject).identity.encode()).digest()
+
+    def identity_of(self, version: Version) -> bytes:
+        """Return the identity of a stored schema; b"" if that is not readable."""
+        key = version.digest, context_of(version.subject)
+        known = self._identities.get(key)
+        if known is None:
+            try:
+                known = self.identity(version.schema, version.subject)
+            except Refusal:
+                return b""
+            self._identities[key] = known
+        return known
+
     def canonical(self, schema: Schema, subject: str, *, normalize: bool) -> Schema:
         """Return the schema with its text in the form that is stored."""
         made = self.parsed(schema, subject)
@@ -70,18 +95,21 @@ class Catalogue:
         self, schema: Schema, subject: str, older: Iterable[Version], level: str
     ) -> list[str]:
         """Return why the schema is incompatible with versions, in words; [] if it is compatible.
+        Raise Refusal, also for a check that would take too long.
 
         `older` are those that the level is about, the latest first.
         """
         kind = level.removesuffix("_TRANSITIVE")
         if kind == "NONE":
             return []
-        made = self.parsed(schema, subject)
+        made, work = self.parsed(schema, subject), Work()
         for version in older:
             try:
-                found = self._compare(made, schema, version, kind)
+                found = self._compare(made, schema, version, kind, work)
             except RecursionError:
                 raise invalid_schema(schema.type, "it is nested too deeply") from None
+            except TooMuchWork:
+                raise too_much_work(subject, version.version, level) from None
             if found:
                 more = [
                     f"{{oldSchemaVersion: {version.version}}}",
@@ -92,21 +120,22 @@ class Catalogue:
         return []
 
     def _compare(
-        self, made: Parsed, schema: Schema, version: Version, kind: str
+        self, made: Parsed, schema: Schema, version: Version, kind: str, work: Work
     ) -> list[Difference]:
         if schema.type != version.schema.type:
             text = f"a schema of type {schema.type} cannot follow one of {version.schema.type}"
             return [Difference("SCHEMA_TYPE_CHANGED", "/", text)]
+        work.spend_text(version.schema.text)
         try:
             older = self.parsed(version.schema, version.subject)
         except Refusal as error:
             return [Difference("OLD_SCHEMA_UNREADABLE", "/", error.message)]
         found: list[Difference] = []
         if kind in _READS_OLD:
-            found += made.differences(older)
+            found += made.differences(older, work)
         if kind in _OLD_READS:
             found += [
                 Difference(each.kind, each.path, f"for old readers: {each.description}")
-                for each in older.differences(made)
+                for each in older.differences(made, work)
             ]
         return found

@@ -48,17 +48,13 @@ class Decisions:
     def register(self, subject: str, asked: Registration, *, normalize: bool) -> Outcome:
         """Add a version, unless the latest schema or another version is the same."""
         subject = checked(subject)
-        mode = self._store.mode(subject)
-        self._check_mode(subject, mode, has_id=asked.id is not None)
-        normalize = normalize or self._store.setting(subject, "normalize") is True
-        given = self._catalogue.canonical(asked.schema, subject, normalize=normalize)
-        schema = self._populated(subject, given)
-        context = self._store.context(context_of(subject))
-        known = self.find(subject, given) or self.find(subject, schema)
-        if known is not None and asked.id in (None, known.id):
+        schema, known = self._found(subject, asked, normalize=normalize)
+        if known is not None:
             return Outcome(_registered(known))
-        number = self._number(subject, asked.version, is_import=mode == "IMPORT")
-        if mode != "IMPORT":
+        is_import = self._store.mode(subject) == "IMPORT"
+        context = self._store.context(context_of(subject))
+        number = self._number(subject, asked.version, is_import=is_import)
+        if not is_import:
             self._check_compatible(subject, schema)
         digest = digest_of(schema)
         schema_id = asked.id or context.ids.get(digest) or context.max_id + 1
@@ -70,6 +66,23 @@ class Decisions:
         return Outcome(
             _registered(made), [schema_entry(subject, number, schema_id, body, is_deleted=False)]
         )
+
+    def registered(self, subject: str, asked: Registration, *, normalize: bool) -> Any:
+        """Return the answer to a registration that needs no record, without a comparison with older
+        versions; None if it needs a record. Raise Refusal."""
+        _, known = self._found(checked(subject), asked, normalize=normalize)
+        return None if known is None else _registered(known)
+
+    def _found(
+        self, subject: str, asked: Registration, *, normalize: bool
+    ) -> tuple[Schema, Version | None]:
+        """Return the schema as it is stored, and the version that has it already. Raise Refusal."""
+        self._check_mode(subject, self._store.mode(subject), has_id=asked.id is not None)
+        normalize = normalize or self._store.setting(subject, "normalize") is True
+        given = self._catalogue.canonical(asked.schema, subject, normalize=normalize)
+        schema = self._populated(subject, given)
+        known = self.find(subject, given) or self.find(subject, schema)
+        return schema, known if known is not None and asked.id in (None, known.id) else None
 
     def _number(self, subject: str, wanted: int | None, *, is_import: bool) -> int:
         """Return the number of a new version. An import may leave gaps; nothing is overwritten."""
@@ -88,12 +101,13 @@ class Decisions:
         for each in versions:
             if each.digest == digest:
                 return each
+        identity = self._catalogue.identity(schema, subject)
         for each in versions:
-            if self._is_same(subject, schema, each):
+            if self._is_same(schema, identity, each):
                 return each
         return None
 
-    def _is_same(self, subject: str, schema: Schema, version: Version) -> bool:
+    def _is_same(self, schema: Schema, identity: bytes, version: Version) -> bool:
         known = version.schema
         if known.type != schema.type or known.references != schema.references:
             return False
@@ -102,11 +116,8 @@ class Decisions:
                 return False
         if known.text == schema.text:
             return True
-        try:  # another registry may have stored it in another form
-            parsed = self._catalogue.parsed
-            return parsed(known, subject).identity == parsed(schema, subject).identity
-        except refusals.Refusal:
-            return False
+        # Another registry may have stored it in another form.
+        return self._catalogue.identity_of(version) == identity
 
     def _populated(self, subject: str, schema: Schema) -> Schema:
         """Return the schema with metadata and rules: its own, else those of the latest version,

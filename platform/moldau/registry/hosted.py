@@ -1,6 +1,10 @@
 """The registry inside a broker's process: a plugin of the group `moldau.broker_services`.
 
 It logs in at its broker by `moldau.registry.client.config`, else as brokers log in at each other.
+
+Invariant: the broker's event loop never parses or compares a schema. The registry has a loop and a
+thread of its own, which share only the interpreter with the broker; what keeps the interpreter for
+one step, such as the JSON of a body, is bounded by BODY_BYTES_MAX.
 """
 
 from __future__ import annotations
@@ -15,15 +19,20 @@ from moldau.errors import ConfigError
 from moldau.link.hosted_services import HostBroker, RunningService, Serve
 from moldau.link.security_settings import security_protocol
 from moldau.registry.command import check_installed, open_warning, options_of, protected
+from moldau.runtime.process import short_turns
+from moldau.runtime.threaded import ThreadedRuntime
 
 if TYPE_CHECKING:
     from moldau.logging import Logger
+    from moldau.registry.server import Options
     from moldau.runtime import Runtime
 
 LISTENER: Final = "listener"
 ADVERTISED: Final = "advertised"
 HTTP_CONFIG: Final = "http.config"
 CLIENT_CONFIG: Final = "client.config"
+BODY_BYTES_MAX: Final = 1024 * 1024
+"""A topic takes no larger record by default, so no larger schema can be stored."""
 _PREFIX: Final = "moldau.registry."
 _BOOTSTRAP: Final = "bootstrap.servers"
 
@@ -31,8 +40,6 @@ _BOOTSTRAP: Final = "bootstrap.servers"
 def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve:
     """Check the settings, and return the function that serves. Raise ConfigError."""
     check_installed()
-    from moldau.registry.server import SchemaRegistryServer
-
     given = settings[LISTENER], settings.get(ADVERTISED)
     try:
         options = options_of(*given, (f"{_PREFIX}{LISTENER}", f"{_PREFIX}{ADVERTISED}"))
@@ -47,15 +54,37 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
     @asynccontextmanager
     async def serve(host: HostBroker) -> AsyncIterator[RunningService]:
         client = host.login if own is None else at_broker(own, host)
-        chosen = replace(options, replicas=host.replicas)
-        server = SchemaRegistryServer(runtime, client, chosen, log)
+        chosen = replace(options, replicas=host.replicas, body_bytes_max=BODY_BYTES_MAX)
+        apart = ThreadedRuntime("registry")
+        apart.start()
         try:
-            address = await server.start()
-            yield RunningService(address, server.metrics, server.wait)
+            with short_turns():
+                async with _served(apart, client, chosen, log) as service:
+                    yield service
         finally:
-            await server.aclose()
+            await runtime.run_blocking(apart.close)
 
     return serve
+
+
+@asynccontextmanager
+async def _served(
+    apart: ThreadedRuntime, client: Mapping[str, str], options: Options, log: Logger
+) -> AsyncIterator[RunningService]:
+    """Serve the registry on the loop of `apart`."""
+    from moldau.registry.server import SchemaRegistryServer
+
+    async def made(runtime: Runtime) -> SchemaRegistryServer:
+        return SchemaRegistryServer(runtime, client, options, log)
+
+    server = await apart.run_beside(made)
+    try:
+        address = await apart.run_beside(lambda _: server.start())
+        yield RunningService(
+            address, server.metrics, lambda: apart.run_beside(lambda _: server.wait())
+        )
+    finally:
+        await apart.run_beside(lambda _: server.aclose())
 
 
 def _own_settings(path: str | None, log: Logger) -> dict[str, str] | None:

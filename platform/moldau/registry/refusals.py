@@ -152,3 +152,18 @@ def context_is_not_empty(context: str) -> Refusal:
 
 def bad_request(message: str) -> Refusal:
     return Refusal(400, message)
+
+
+def body_is_too_large(limit: int) -> Refusal:
+    return Refusal(413, f"The body has more than {limit} bytes")
+
+
+def too_much_work(subject: str, version: int, level: str) -> Refusal:
+    cure = "set a level that is not transitive, or delete old versions"
+    if not level.endswith("_TRANSITIVE"):
+        cure = "set the level NONE for this version"
+    return Refusal(
+        TOO_LARGE,
+        f"The schemas are too large to compare at the level {level}: the check ended at version "
+        f"{version} of subject '{subject}': {cure}",
+    )

@@ -13,7 +13,7 @@ from moldau.client.serdes.registry.http import HttpRequest, parse_url
 from moldau.errors.codes import KafkaError
 from moldau.link.http_protection import HttpProtection
 from moldau.registry import refusals
-from moldau.registry.application import Api, make_application
+from moldau.registry.application import BODY_BYTES_MAX, Api, make_application
 from moldau.registry.catalogue import Catalogue
 from moldau.registry.decisions import Decisions, Outcome
 from moldau.registry.election import Address, Election
@@ -51,6 +51,8 @@ class Options:
     """Returns the TLS context of requests to other instances; None without TLS."""
     replicas: int | None = None
     """Of a new topic; None means three, or one a broker if there are fewer."""
+    body_bytes_max: int = BODY_BYTES_MAX
+    """A request with a larger body is refused before it is read whole."""
 
 
 class SchemaRegistryServer:
@@ -101,7 +103,8 @@ class SchemaRegistryServer:
         await self._election.start()
         catalogue = Catalogue(self.store)
         decisions = Decisions(self.store, catalogue)
-        api = Api(self, Queries(self.store, catalogue, decisions), decisions)
+        queries = Queries(self.store, catalogue, decisions)
+        api = Api(self, queries, decisions, self._options.body_bytes_max)
         application = protection.guard(make_application(api, self._metrics))
         await self._http.start(application, protection.context)
         return Address(protection.scheme, host, port).url

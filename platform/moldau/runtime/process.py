@@ -12,6 +12,9 @@ import asyncio
 import ctypes
 import gc
 import importlib.util
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Literal
 
 from moldau.runtime.forks import import_whole
@@ -24,6 +27,7 @@ MMAP_THRESHOLD_BYTES = 32 << 20
 TRIM_THRESHOLD_BYTES = 256 << 20
 TOP_PAD_BYTES = 16 << 20
 GC_THRESHOLDS = (50_000, 20, 100)
+TURN_S = 0.0005
 
 LoopKind = Literal["auto", "uvloop", "asyncio"]
 
@@ -67,6 +71,18 @@ def tune_process() -> bool:
     """Tune collector and allocator of a server, after its imports; True if malloc was tuned."""
     tune_collector()
     return tune_allocator()
+
+
+@contextmanager
+def short_turns() -> Iterator[None]:
+    """Let threads take turns ten times as often as by Python's default. A loop that wakes up beside
+    a thread that computes waits for one turn: 0.5 ms instead of 5."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(TURN_S)
+    try:
+        yield
+    finally:
+        sys.setswitchinterval(before)
 
 
 def has_uvloop() -> bool:

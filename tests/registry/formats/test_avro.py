@@ -9,7 +9,7 @@ import pytest
 
 from moldau.client.serdes.registry.schemas import Reference, Schema
 from moldau.registry.formats.avro import AvroSchema, parse
-from moldau.registry.formats.contract import InvalidSchema
+from moldau.registry.formats.contract import InvalidSchema, TooMuchWork, Work
 
 
 def no_reference(reference: Reference) -> Schema:
@@ -29,7 +29,7 @@ def field(name: str, kind: Any, **more: Any) -> dict[str, Any]:
 
 
 def kinds(reader: Any, writer: Any) -> list[str]:
-    return [each.kind for each in parsed(reader).differences(parsed(writer))]
+    return [each.kind for each in parsed(reader).differences(parsed(writer), Work())]
 
 
 @pytest.mark.parametrize(
@@ -140,10 +140,21 @@ def test_a_reader_follows_avros_rules(reader: Any, writer: Any, expected: list[s
 def test_a_difference_says_where_it_is() -> None:
     inner = record(field("b", "int"), name="I")
     found = parsed(record(field("a", inner))).differences(
-        parsed(record(field("a", record(name="I"))))
+        parsed(record(field("a", record(name="I")))), Work()
     )
     assert [each.path for each in found] == ["/fields/0/type/fields/0"]
     assert "b" in str(found[0])
+
+
+def test_records_that_multiply_in_each_other_are_not_compared_without_an_end() -> None:
+    """Twenty short records, a million ways from the first to the last."""
+    whole: Any = record(field("v", "int"), name="R0")
+    for level in range(1, 21):
+        inner = f"R{level - 1}"
+        whole = record(field("a", whole), field("b", inner), name=f"R{level}")
+    reader, writer = parsed(whole), parsed(whole)
+    with pytest.raises(TooMuchWork):
+        reader.differences(writer, Work(100_000))
 
 
 def test_normalizing_orders_what_has_no_order() -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.client.serdes.registry.schemas import JSON, Reference, Schema
-from moldau.registry.formats.contract import InvalidSchema
+from moldau.registry.formats.contract import InvalidSchema, Work
 from moldau.registry.formats.json_schema import JsonSchema, parse
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -25,7 +25,7 @@ def parsed(schema: Any) -> JsonSchema:
 
 
 def kinds(reader: Any, writer: Any) -> list[str]:
-    return [each.kind for each in parsed(reader).differences(parsed(writer))]
+    return [each.kind for each in parsed(reader).differences(parsed(writer), Work())]
 
 
 def with_property(base: dict[str, Any], name: str, schema: Any, **more: Any) -> dict[str, Any]:
@@ -195,3 +195,11 @@ def test_choices_within_choices_do_not_run_for_ever() -> None:
         ]}  # fmt: skip
     other = json.loads(json.dumps(schema).replace('"string"', '"boolean"'))
     assert "SCHEMA_TOO_COMPLEX" in kinds(schema, other)
+
+
+def test_a_pattern_that_backtracks_without_an_end_is_matched_in_time() -> None:
+    """By Python's engine these thirty letters take hours, with the interpreter held."""
+    name = "a" * 30 + "!"
+    writer = {"type": "object", "patternProperties": {"^(a+)+$": {"type": "string"}}}
+    reader = {**writer, "properties": {name: {"type": "string"}}}
+    assert kinds(reader, writer) == ["PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"]

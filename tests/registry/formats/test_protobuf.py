@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from moldau.client.serdes.registry.schemas import PROTOBUF, Reference, Schema
-from moldau.registry.formats.contract import InvalidSchema
+from moldau.registry.formats.contract import InvalidSchema, Work
 from moldau.registry.formats.protobuf import ProtobufSchema, parse
 
 pytest.importorskip("grpc_tools", reason="protoc is in the extra registry-protobuf")
@@ -66,7 +66,7 @@ def message(*fields: str, name: str = "M", more: str = "") -> str:
 
 
 def kinds(reader: str, writer: str) -> list[str]:
-    return [each.kind for each in parsed(reader).differences(parsed(writer))]
+    return [each.kind for each in parsed(reader).differences(parsed(writer), Work())]
 
 
 @pytest.mark.parametrize("text", [RICH, OLD, 'edition = "2023"; message M { int32 a = 1; }'])

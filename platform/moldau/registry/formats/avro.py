@@ -7,6 +7,7 @@ the same text here and in Confluent's registry.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
@@ -16,7 +17,7 @@ from moldau.client.serdes.avro_schemas import parse_alone
 from moldau.client.serdes.registry.schemas import Reference, Schema
 from moldau.errors import ConfigError
 from moldau.registry.formats.avro_compatibility import differences
-from moldau.registry.formats.contract import Difference, InvalidSchema, Resolve, collect
+from moldau.registry.formats.contract import Difference, InvalidSchema, Resolve, Work, collect
 
 _OWN: Final[Mapping[str, tuple[str, ...]]] = {
     "record": ("type", "name", "namespace", "doc", "fields", "aliases"),
@@ -53,8 +54,8 @@ class AvroSchema:
     def normalized(self) -> str:
         return _dump(_Printer(is_sorted=True).schema(self._raw, ""))
 
-    def differences(self, writer: AvroSchema) -> list[Difference]:
-        return differences(self.parsed, self.named, writer.parsed, writer.named)
+    def differences(self, writer: AvroSchema, work: Work) -> list[Difference]:
+        return differences(self.parsed, self.named, writer.parsed, writer.named, work)
 
     def text(self, format: str) -> str | None:
         """Return the schema with all references inside for `resolved`."""
@@ -104,7 +105,7 @@ def _check(raw: Any) -> None:
         kinds = [_kind(each) for each in raw]
         if any(isinstance(each, list) for each in raw):
             raise InvalidSchema("a union cannot contain a union")
-        doubled = {each for each in kinds if kinds.count(each) > 1}
+        doubled = [each for each, count in Counter(kinds).items() if count > 1]
         if doubled:
             raise InvalidSchema(f"a union has two branches of one type: {', '.join(doubled)}")
         for each in raw:

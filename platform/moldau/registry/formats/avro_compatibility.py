@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from moldau.registry.formats.contract import Difference
+from moldau.registry.formats.contract import Difference, Work
 
 _PROMOTIONS: Final[Mapping[str, tuple[str, ...]]] = {
     "long": ("int",),
@@ -23,20 +23,29 @@ _RECORDS: Final = ("record", "error")
 
 
 def differences(
-    reader: Any, reader_names: Mapping[str, Any], writer: Any, writer_names: Mapping[str, Any]
+    reader: Any,
+    reader_names: Mapping[str, Any],
+    writer: Any,
+    writer_names: Mapping[str, Any],
+    work: Work,
 ) -> list[Difference]:
-    """Return why the reader's schema cannot read the writer's data; [] if it can."""
-    return _Comparison(reader_names, writer_names).compare(reader, writer, "")
+    """Return why the reader's schema cannot read the writer's data; [] if it can. Raise
+    TooMuchWork."""
+    return _Comparison(reader_names, writer_names, work).compare(reader, writer, "")
 
 
 class _Comparison:
-    def __init__(self, reader_names: Mapping[str, Any], writer_names: Mapping[str, Any]) -> None:
+    def __init__(
+        self, reader_names: Mapping[str, Any], writer_names: Mapping[str, Any], work: Work
+    ) -> None:
+        self._work = work
         self._reader_names = reader_names
         self._writer_names = writer_names
         self._open: set[tuple[str, str]] = set()
 
     def compare(self, reader: Any, writer: Any, path: str) -> list[Difference]:
         """Compare two parts; `path` is where they are in the reader's schema."""
+        self._work.spend()
         if isinstance(reader, str):
             reader = self._reader_names.get(reader, reader)
         if isinstance(writer, str):
@@ -55,6 +64,7 @@ class _Comparison:
         if wanted == "map":
             return self.compare(reader["values"], writer["values"], f"{path}/values")
         if wanted == "enum":
+            self._work.spend(len(writer["symbols"]) + len(reader["symbols"]))
             return _names(reader, writer, path) + _symbols(reader, writer, path)
         if wanted == "fixed":
             return _names(reader, writer, path) + _sizes(reader, writer, path)
@@ -93,6 +103,7 @@ class _Comparison:
     def _fields(
         self, reader: Mapping[str, Any], writer: Mapping[str, Any], path: str
     ) -> list[Difference]:
+        self._work.spend(len(writer["fields"]) + len(reader["fields"]))
         written = {each["name"]: each for each in writer["fields"]}
         found = []
         for index, field in enumerate(reader["fields"]):
@@ -154,8 +165,9 @@ def _short(name: str) -> str:
 
 
 def _symbols(reader: Mapping[str, Any], writer: Mapping[str, Any], path: str) -> list[Difference]:
-    missing = [each for each in writer["symbols"] if each not in reader["symbols"]]
-    if not missing or reader.get("default") in reader["symbols"]:
+    known = set(reader["symbols"])
+    missing = [each for each in writer["symbols"] if each not in known]
+    if not missing or reader.get("default") in known:
         return []
     text = f"the enum has not the symbols {', '.join(missing)}"
     return [Difference("MISSING_ENUM_SYMBOLS", f"{path}/symbols", text)]

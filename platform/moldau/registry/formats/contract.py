@@ -13,10 +13,37 @@ Resolve: TypeAlias = Callable[[Reference], Schema]
 
 DEPTH_MAX = 32
 """How deep references may go."""
+WORK_MAX = 2_000_000
+"""Parts of schemas: some seconds."""
+_CHARS_A_PART = 16
 
 
 class InvalidSchema(Exception):
     """The text is not a schema of its type, or a reference is missing."""
+
+
+class TooMuchWork(Exception):
+    """A check compares more parts of schemas than one may."""
+
+
+class Work:
+    """What one check may still cost, whatever the schemas are: records within records multiply the
+    parts to compare, and a level may be about a thousand versions."""
+
+    __slots__ = ("_left",)
+
+    def __init__(self, parts: int = WORK_MAX) -> None:
+        self._left = parts
+
+    def spend(self, parts: int = 1) -> None:
+        """Count parts that are compared next. Raise TooMuchWork."""
+        self._left -= parts
+        if self._left < 0:
+            raise TooMuchWork
+
+    def spend_text(self, text: str) -> None:
+        """Count a text that is parsed next. Raise TooMuchWork."""
+        self.spend(1 + len(text) // _CHARS_A_PART)
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,8 +73,9 @@ class Parsed(Protocol):
     def normalized(self) -> str:
         """The canonical text without differences of order that mean nothing."""
 
-    def differences(self, writer: Self) -> list[Difference]:
-        """Return why this schema cannot read what was written with `writer`; [] if it can."""
+    def differences(self, writer: Self, work: Work) -> list[Difference]:
+        """Return why this schema cannot read what was written with `writer`; [] if it can. Raise
+        TooMuchWork."""
 
     def text(self, format: str) -> str | None:
         """Return the schema in another format, such as `serialized`; None if there is no such."""

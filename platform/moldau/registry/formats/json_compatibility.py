@@ -14,12 +14,13 @@ a difference. Whether a property may be added or removed depends on the content 
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from functools import lru_cache
 from operator import gt, lt
 from typing import Any, Final
 
-from moldau.registry.formats.contract import Difference
+from moldau.client.base.extras import need
+from moldau.registry.formats.contract import Difference, Work
 
 _DEPTH_MAX: Final = 64
 _COMPARED_MAX: Final = 20_000
@@ -39,15 +40,21 @@ _LOWER: Final = {
     "minItems": "MIN_ITEMS",
 }
 _TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
+_ADDED_TO_OPEN: Final = "PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 _OBJECT_WORDS: Final = ("properties", "additionalProperties", "required", "patternProperties")
 
 
 def differences(
-    reader: Any, reader_known: Mapping[str, Any], writer: Any, writer_known: Mapping[str, Any]
+    reader: Any,
+    reader_known: Mapping[str, Any],
+    writer: Any,
+    writer_known: Mapping[str, Any],
+    work: Work,
 ) -> list[Difference]:
-    """Return why the reader's schema rejects data of the writer's; [] if it accepts all."""
-    comparison = _Comparison(_Resolver(reader, reader_known), _Resolver(writer, writer_known))
+    """Return why the reader's schema rejects data of the writer's; [] if it accepts all. Raise
+    TooMuchWork."""
+    comparison = _Comparison(_Resolver(reader, reader_known), _Resolver(writer, writer_known), work)
     return comparison.compare(reader, writer, "#/", 0)
 
 
@@ -96,7 +103,8 @@ class _Resolver:
 
 
 class _Comparison:
-    def __init__(self, reader: _Resolver, writer: _Resolver) -> None:
+    def __init__(self, reader: _Resolver, writer: _Resolver, work: Work) -> None:
+        self._work = work
         self._reader = reader
         self._writer = writer
         self._open: set[tuple[str, str]] = set()
@@ -105,6 +113,7 @@ class _Comparison:
     def compare(self, reader: Any, writer: Any, path: str, depth: int) -> list[Difference]:
         """Compare two schemas; `path` is where they are."""
         self._compared += 1
+        self._work.spend()
         if depth > _DEPTH_MAX or self._compared > _COMPARED_MAX:
             text = "the schemas are too large to compare: set the level NONE for this version"
             return [Difference("SCHEMA_TOO_COMPLEX", path, text)]
@@ -149,19 +158,26 @@ class _Comparison:
         if not any(name in each for each in (reader, writer) for name in _OBJECT_WORDS):
             return []
         own, old = reader.get("properties") or {}, writer.get("properties") or {}
+        self._work.spend(len(own) + len(old))
+        new = set(_required(reader)) - set(_required(writer))
         found = list(self._additional(reader, writer, path, depth))
         for name in own.keys() & old.keys():
             place = f"{path}properties/{name}/"
             found += self.compare(own[name], old[name], place, depth + 1)
-            is_new = name in _required(reader) and name not in _required(writer)
-            if is_new and not _has_default(own[name]):
+            if name in new and not _has_default(own[name]):
                 text = f"the property {name} has become required"
                 found.append(Difference("REQUIRED_ATTRIBUTE_ADDED", place, text))
         for name in sorted(own.keys() - old.keys()):
-            found += self._added(name, reader, writer, path, depth)
+            added = self._added(name, reader, writer, path, depth)
+            is_open = any(each.kind == _ADDED_TO_OPEN for each in added)
+            if name in new and not is_open and not _has_default(own[name]):
+                place, text = f"{path}properties/{name}/", f"the required property {name} was added"
+                kind = "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"
+                added.append(Difference(kind, place, text))
+            found += added
         for name in sorted(old.keys() - own.keys()):
             found += self._removed(name, reader, writer, path, depth)
-        for name in sorted(set(_required(reader)) - set(_required(writer)) - own.keys()):
+        for name in sorted(new - own.keys()):
             text = f"the property {name} has become required"
             found.append(Difference("REQUIRED_ATTRIBUTE_ADDED", f"{path}required/{name}", text))
         return found + _dependencies(reader, writer, path)
@@ -193,15 +209,10 @@ class _Comparison:
         rest = _rest(writer, name)
         if rest is True and not _accepts_all(self._reader.resolved(schema)):
             text = f"the property {name} was added to an open content model"
-            return [Difference("PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL", place, text)]
+            return [Difference(_ADDED_TO_OPEN, place, text)]
         if rest not in (True, False) and self.compare(schema, rest, place, depth + 1):
             text = f"the property {name} was added, and data that had it need not fit"
             kind = "PROPERTY_ADDED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
-            found.append(Difference(kind, place, text))
-        is_new = name in _required(reader) and name not in _required(writer)
-        if is_new and not _has_default(schema):
-            text = f"the required property {name} was added"
-            kind = "REQUIRED_PROPERTY_ADDED_TO_UNOPEN_CONTENT_MODEL"
             found.append(Difference(kind, place, text))
         return found
 
@@ -482,12 +493,26 @@ def _additional_of(schema: dict[str, Any]) -> Any:
 def _rest(schema: dict[str, Any], name: str) -> Any:
     """Return what a property that is not declared must fit."""
     for pattern, each in (schema.get("patternProperties") or {}).items():
-        try:
-            if re.search(pattern, name):
-                return each
-        except re.error:
-            continue
+        if _matches(pattern, name):
+            return each
     return _additional_of(schema)
+
+
+def _matches(pattern: str, name: str) -> bool:
+    """Whether a pattern finds something in a name. An engine in linear time looks for it: Python's
+    may take years for some patterns. One that needs more (looking ahead) matches nothing."""
+    return _matcher(pattern)(name)
+
+
+@lru_cache(maxsize=512)
+def _matcher(pattern: str) -> Callable[[str], bool]:
+    rs = need("jsonschema_rs", "json-schema")
+    try:
+        found = rs.Draft7Validator({"pattern": pattern}, pattern_options=rs.RegexOptions())
+    except (rs.ValidationError, ValueError):
+        return lambda name: False
+    matches: Callable[[str], bool] = found.is_valid
+    return matches
 
 
 def _positions(schema: dict[str, Any]) -> list[Any]:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from moldau.client.serdes.json_schema import check_json_schema
 from moldau.client.serdes.registry.schemas import Reference, Schema
 from moldau.errors import ConfigError
-from moldau.registry.formats.contract import Difference, InvalidSchema, Resolve, collect
+from moldau.registry.formats.contract import Difference, InvalidSchema, Resolve, Work, collect
 from moldau.registry.formats.json_compatibility import differences
 
 _UNORDERED: Final = ("required", "type", "enum")
@@ -39,8 +39,8 @@ class JsonSchema:
     def normalized(self) -> str:
         return _dump(_sorted(self.raw, ""))
 
-    def differences(self, writer: JsonSchema) -> list[Difference]:
-        return differences(self.raw, self.known, writer.raw, writer.known)
+    def differences(self, writer: JsonSchema, work: Work) -> list[Difference]:
+        return differences(self.raw, self.known, writer.raw, writer.known, work)
 
     def text(self, format: str) -> str | None:
         return None

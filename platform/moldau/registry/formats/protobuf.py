@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from moldau.client.base.extras import need
 from moldau.client.serdes.registry.schemas import Reference, Schema
-from moldau.registry.formats.contract import Difference, InvalidSchema, Resolve, collect
+from moldau.registry.formats.contract import Difference, InvalidSchema, Resolve, Work, collect
 from moldau.registry.formats.protobuf_compatibility import differences
 from moldau.registry.formats.protobuf_known import KNOWN
 from moldau.registry.formats.protobuf_text import printed
@@ -46,8 +46,8 @@ class ProtobufSchema:
     def normalized(self) -> str:
         return printed(self.file, is_sorted=True)
 
-    def differences(self, writer: ProtobufSchema) -> list[Difference]:
-        return differences(self.file, writer.file)
+    def differences(self, writer: ProtobufSchema, work: Work) -> list[Difference]:
+        return differences(self.file, writer.file, work)
 
     def text(self, format: str) -> str | None:
         """Return the descriptor in base64 for `serialized`."""

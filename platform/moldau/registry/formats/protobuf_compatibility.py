@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any, Final
 
-from moldau.registry.formats.contract import Difference
+from moldau.registry.formats.contract import Difference, Work
 
 _MESSAGE, _ENUM, _GROUP = 11, 14, 10
 _REQUIRED, _REPEATED = 2, 3
@@ -24,8 +24,9 @@ _WIRE: Final = (
 _TEXTS: Final = frozenset((9, 12))
 
 
-def differences(reader: Any, writer: Any) -> list[Difference]:
-    """Return why the reader's file cannot read the data of the writer's; [] if it can."""
+def differences(reader: Any, writer: Any, work: Work) -> list[Difference]:
+    """Return why the reader's file cannot read the data of the writer's; [] if it can. Raise
+    TooMuchWork."""
     found = []
     if reader.package != writer.package:
         text = f"the package is {reader.package or 'none'} and was {writer.package or 'none'}"
@@ -33,6 +34,7 @@ def differences(reader: Any, writer: Any) -> list[Difference]:
     own, old = dict(_messages(reader.message_type)), dict(_messages(writer.message_type))
     for name, message in old.items():
         if name in own:
+            work.spend(1 + len(message.field) + len(own[name].field))
             found += _message(own[name], message, f"#/{name}/")
         else:
             text = f"the message {name} was removed"
@@ -49,7 +51,7 @@ def _messages(messages: Iterable[Any], prefix: str = "") -> Iterator[tuple[str, 
 def _message(reader: Any, writer: Any, path: str) -> list[Difference]:
     own = {each.number: each for each in reader.field}
     old = {each.number: each for each in writer.field}
-    found = []
+    choices, found = _oneofs(reader), []
     for number, field in old.items():
         place = f"{path}{number}"
         if number in own:
@@ -57,7 +59,7 @@ def _message(reader: Any, writer: Any, path: str) -> list[Difference]:
         elif field.label == _REQUIRED:
             text = f"the required field {field.name} was removed"
             found.append(Difference("REQUIRED_FIELD_REMOVED", place, text))
-        elif _is_choice(field) and _oneof(writer, field) in _oneofs(reader):
+        elif _is_choice(field) and _oneof(writer, field) in choices:
             text = f"the choice {field.name} was removed"
             found.append(Difference("ONEOF_FIELD_REMOVED", place, text))
     for number, field in own.items():
@@ -75,9 +77,10 @@ def _moved(
     for number, field in own.items():
         if number in old and _is_choice(field) and not _is_choice(old[number]):
             moved.setdefault(_oneof(reader, field), []).append(field.name)
+    choices = _oneofs(writer)
     for name, fields in moved.items():
         place, shown = f"{path}{name}", ", ".join(fields)
-        if name in _oneofs(writer):
+        if name in choices:
             text = f"{shown} moved into the existing oneof {name}"
             found.append(Difference("FIELD_MOVED_TO_EXISTING_ONEOF", place, text))
         elif len(fields) > 1:
