@@ -8,6 +8,7 @@ import shlex
 import shutil
 import subprocess
 from argparse import ArgumentParser, Namespace
+from base64 import urlsafe_b64decode
 from collections.abc import Iterator
 from configparser import ConfigParser
 from contextlib import ExitStack
@@ -65,9 +66,9 @@ def helm(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
-def rendered(values: str) -> list[dict[str, Any]]:
-    """The objects of the chart, released as `kafka`."""
-    done = helm("template", "kafka", str(CHART), "--set", values)
+def rendered(values: str, *more: str, release: str = "kafka") -> list[dict[str, Any]]:
+    """The objects of the chart, released under this name."""
+    done = helm("template", release, str(CHART), "--set", values, *more)
     assert done.returncode == 0, done.stderr
     return [each for each in yaml.safe_load_all(done.stdout) if each]
 
@@ -221,6 +222,50 @@ def test_the_console_of_the_chart_asks_for_a_login() -> None:
     check_options(provider)
     assert provider.oidc_issuer == ISSUER
     assert Path(provider.oidc_client_secret_file) == Path("/etc/moldau/login/secret")
+
+
+@pytest.mark.real
+def test_the_console_is_another_pod_when_its_roles_change() -> None:
+    def annotations(values: str) -> dict[str, str]:
+        objects = rendered(f"console.enabled=true,{values}")
+        found = {
+            each["metadata"]["name"]: each["spec"]["template"]["metadata"]
+            for each, _ in containers(objects)
+        }
+        assert "annotations" not in found["kafka-broker"]
+        made: dict[str, str] = found["kafka-console"].get("annotations", {})
+        return made
+
+    secret, roles = "console.login.secret=keys", "console.login.roles.roles.admin.users"
+    of_ann = annotations(f"{secret},{roles}={{ann}}")
+    assert of_ann.keys() == {"checksum/roles", "checksum/login"}
+    assert annotations(f"{secret},{roles}={{ann}}") == of_ann
+    of_jan = annotations(f"{secret},{roles}={{jan}}")
+    assert of_jan["checksum/roles"] != of_ann["checksum/roles"]
+    assert of_jan["checksum/login"] == of_ann["checksum/login"]
+    assert annotations("console.replicas=1") == {}
+
+
+@pytest.mark.real
+def test_each_release_has_a_cluster_id_of_its_own_and_an_upgrade_keeps_it() -> None:
+    def cluster_id(values: str = "brokers.replicas=1", **given: str) -> str:
+        more = ("--namespace", given["namespace"]) if "namespace" in given else ()
+        objects = rendered(values, *more, release=given.get("release", "kafka"))
+        ids = {
+            " ".join(container["args"]).partition("--cluster-id ")[2].split()[0]
+            for each, container in containers(objects)
+            if each["kind"] == "StatefulSet"
+        }
+        (found,) = ids
+        return found
+
+    first = cluster_id()
+    assert cluster_id("brokers.replicas=3,settings.num\\.partitions=5") == first, "an upgrade"
+    others = {cluster_id(release="other"), cluster_id(namespace="other")}
+    assert len({first, *others}) == 3
+    assert all(len(urlsafe_b64decode(f"{each}==")) == 16 for each in {first, *others})
+    given = "5L6g3nShT-eMCtK--X86sw"
+    assert cluster_id(f"clusterId={given}") == given
 
 
 @pytest.mark.real

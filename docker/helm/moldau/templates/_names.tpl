@@ -1,5 +1,10 @@
 {{- define "moldau.name" -}}{{ .Release.Name | trunc 40 | trimSuffix "-" }}{{- end -}}
 
+{{- define "moldau.clusterId" -}}
+{{- $made := printf "%s/%s" .Release.Namespace .Release.Name | sha256sum | trunc 16 | b64enc | trimSuffix "==" -}}
+{{- .Values.clusterId | default ($made | replace "+" "-" | replace "/" "_") -}}
+{{- end -}}
+
 {{- define "moldau.image" -}}
 {{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
 {{- end -}}
