@@ -121,6 +121,32 @@ def test_upsert_keeps_the_last_write_of_each_key(database: TestDatabase) -> None
     assert rows == [(n, f"v{n + 60}") for n in range(30)]
 
 
+def test_an_upsert_without_a_unique_key_is_refused_or_on_mysql_warned_of(
+    database: TestDatabase, caplog: pytest.LogCaptureFixture
+) -> None:
+    database.run(TABLE.replace(" PRIMARY KEY", ""))
+    task = sink_task(database, **UPSERT)
+    written = [record(order(1), offset=0), record(order(2), offset=1)]
+    told = "has no primary key or unique index on id: MySQL inserts a row for each record"
+    try:
+        if database.kind == "mariadb":
+            for _ in range(2):
+                task.put(written)
+            assert [told in each for each in caplog.messages] == [True]
+            assert len(database.rows("SELECT * FROM orders")) == 4
+            database.run("DROP TABLE orders", TABLE)
+            caplog.clear()
+            other = sink_task(database, **UPSERT)
+            other.put(written)
+            other.stop()
+            assert not caplog.messages
+        else:
+            with pytest.raises(ConnectError, match=r"(?i)unique"):
+                task.put(written)
+    finally:
+        task.stop()
+
+
 def test_update_changes_only_rows_that_exist(database: TestDatabase) -> None:
     database.run(TABLE)
     database.run(*(f"INSERT INTO orders VALUES ({n}, 'old', 0)" for n in range(30)))

@@ -24,7 +24,7 @@ from moldau.connect.api import (
     SinkRecord,
 )
 from moldau.connectors.jdbc.change_events import ChangeEvents
-from moldau.connectors.jdbc.columns import ColumnType, Table
+from moldau.connectors.jdbc.columns import ColumnType, Table, TableId
 from moldau.connectors.jdbc.columnwise import (
     COLUMN_TRIES,
     Column,
@@ -38,6 +38,7 @@ from moldau.connectors.jdbc.columnwise import (
 from moldau.connectors.jdbc.connecting import open_database
 from moldau.connectors.jdbc.database import Database, PoisonError
 from moldau.connectors.jdbc.inference import type_of_schema
+from moldau.connectors.jdbc.mysql_catalog import mysql_has_unique
 from moldau.connectors.jdbc.reduction import Change, TableChanges, last_of_each_key, plain
 from moldau.connectors.jdbc.shapes import RowShape, ShapeColumn, Shapes, row_columns
 from moldau.connectors.jdbc.sink_settings import InsertMode, KeyMode, SinkConfig
@@ -83,6 +84,7 @@ class JdbcSinkTask(ColumnSinkTask):
         self._writer: TableWriter = writer_for(self._database)
         self._prepared: dict[RowShape, Prepared] = {}
         self._version = 0
+        self._looked_for_key: set[TableId] = set()
         self._retries = config.max_retries
         self._progress: dict[TopicPartition, int] = {}
         """The offsets after what an unfinished call has written: a retry goes on there."""
@@ -261,14 +263,34 @@ class JdbcSinkTask(ColumnSinkTask):
         table = self._structure.table(shape.table)
         kept = [i for i, part in enumerate(shape.others) if part.name in table.by_name]
         others = [shape.others[index] for index in kept]
-        mode = self._config.insert_mode
+        target = TargetTable(shape.table, shape.key_names, self._config.insert_mode)
+        self._warn_of_no_unique_key(target)
         return Prepared(
-            TargetTable(shape.table, shape.key_names, mode),
+            target,
             tuple(part.name for part in others),
             self._converts(shape.key, table),
             self._converts(others, table),
             None if len(kept) == len(shape.others) else kept,
         )
+
+    def _warn_of_no_unique_key(self, target: TargetTable) -> None:
+        """Warn once of a table in which MySQL would insert a row for each upsert. Other databases
+        refuse that."""
+        assert self._database is not None
+        table = target.table
+        is_upsert = target.mode is InsertMode.UPSERT and self._database.dialect.name == "mysql"
+        if not is_upsert or table in self._looked_for_key:
+            return
+        self._looked_for_key.add(table)
+        with self._database.transaction() as connection:
+            is_unique = mysql_has_unique(connection, table, target.key)
+        if not is_unique:
+            _log.warning(
+                "table %s has no primary key or unique index on %s: MySQL inserts a row for each "
+                "record, and again for a repeated one -> create one",
+                table,
+                ", ".join(target.key),
+            )
 
     def _converts(self, parts: Collection[ShapeColumn], table: Table) -> list[tuple[int, Convert]]:
         found = []
