@@ -7,6 +7,7 @@ import sys
 from pathlib import Path
 
 from release.build import BuildFailed, build
+from release.requirements import write_requirements
 from release.sbom import write_sbom
 
 
@@ -26,10 +27,11 @@ def main(words: list[str]) -> int:
     except BuildFailed as failure:
         print(f"release: {failure}", file=sys.stderr)
         return 1
-    made.append(write_sbom(given.out, made))
+    requirements = write_requirements(given.out, made)
+    made += [write_sbom(given.out, made), requirements]
     for each in made:
         print(each)
-    print(f"install with: pip install --find-links {given.out} moldau")
+    print(f"install with: pip install --no-deps -r {requirements} && pip install moldau")
     return 0
 
 

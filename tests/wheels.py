@@ -51,6 +51,16 @@ def install(home: Path, *requirements: str | Path) -> None:
         run_uv(*words)
 
 
+def own_wheels(folder: Path, extra: str = "") -> list[str]:
+    """Our wheels of a folder, each by its file, as an index may have a stranger's of the name. The
+    one with the kernel counts before the one for everywhere."""
+    found: dict[str, Path] = {}
+    for wheel in sorted(folder.glob("moldau*.whl"), reverse=True):
+        found[wheel.name.partition("-")[0].replace("_", "-")] = wheel
+    extras = {"moldau": f"[{extra}]"} if extra else {}
+    return [f"{name}{extras.get(name, '')} @ {file.as_uri()}" for name, file in found.items()]
+
+
 def new_folder(parent: Path) -> Path:
     """A folder for wheels, with a new name: uv's cache takes a wheel of the same path
     and version for the same wheel."""

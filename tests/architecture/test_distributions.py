@@ -6,7 +6,7 @@ import copy
 import re
 import tomllib
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
+from typing import Any, Final
 
 import pytest
 
@@ -231,8 +231,17 @@ OURS = re.compile(r"pip install '?moldau\b")
 """A command that works where moldau is in an index, or where `docs/install.md` was followed."""
 
 
+FROM_AN_INDEX: Final = re.compile(
+    r"(?<!dist/moldau\.txt && )pip install (?:--find-links \S+ )?'?moldau\b(?!\[)"
+)
+"""A command that would take a stranger's package of our name, as long as no index has ours."""
+
+
 def unexplained_installs(path: str, text: str) -> Found:
-    """Where a page lacks a link to `docs/install.md`, or code has the command itself."""
+    """Where a page lacks a link to `docs/install.md`, code has the command itself, or it takes
+    moldau from an index."""
+    if FROM_AN_INDEX.search(text):
+        return {path: "not from the folder of wheels"}
     if not OURS.search(text) or path in ("docs/install.md", "platform/moldau/plugins/extras.py"):
         return {}
     if path.endswith(".md"):
@@ -253,7 +262,10 @@ def test_each_command_that_installs_moldau_works_today() -> None:
     ("path", "text", "is_found"),
     [
         ("docs/x.md", "pip install 'moldau[avro]'", True),
-        ("docs/x.md", "pip install moldau, see [install](install.md)", False),
+        ("docs/x.md", "pip install 'moldau[avro]', see [install](install.md)", False),
+        ("docs/x.md", "pip install moldau, see [install](install.md)", True),
+        ("docs/x.md", "pip install --find-links dist moldau\n(install.md)", True),
+        ("docs/x.md", "x -r dist/moldau.txt && pip install moldau\n(install.md)", False),
         ("docs/x.md", "pip install moldaux", False),
         ("connect/moldau/connect/x.py", "\"pip install 'moldau[avro]'\"", True),
     ],

@@ -31,7 +31,7 @@ from tests.databases.fixtures import mariadb_server as mariadb_server
 from tests.databases.fixtures import postgresql_server as postgresql_server
 from tests.peers.eventually import eventually
 from tests.spark.topics import make_topic, send
-from tests.wheels import build_wheel, install, needs_uv, new_folder, run_uv
+from tests.wheels import build_wheel, install, needs_uv, new_folder, own_wheels, run_uv
 
 pytestmark = [pytest.mark.slow, pytest.mark.real, needs_uv]
 
@@ -139,7 +139,7 @@ def installed(
         pytest.skip("needs Kerberos's headers: gssapi is compiled (Debian: libkrb5-dev)")
     home, folder = tmp_path / "environment", tmp_path / "folder"
     folder.mkdir()
-    install(home, "--find-links", wheels, f"moldau[{extra}]")
+    install(home, *own_wheels(wheels, extra))
     yield Installed(home, folder, moldau_broker, request)
     shutil.rmtree(home)
 

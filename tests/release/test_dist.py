@@ -17,7 +17,8 @@ from pathlib import Path
 import pytest
 
 from release.build import DISTRIBUTIONS, build
-from release.sbom import NAME, write_sbom
+from release.requirements import NAME, write_requirements
+from release.sbom import write_sbom
 from tests.architecture.sources import ROOT
 from tests.newest_python import OLDEST, candidates, version
 from tests.wheels import UV, needs_uv, new_folder
@@ -33,7 +34,9 @@ EPOCH = "1700000000"
 def archives(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `make dist` leaves it."""
     folder = new_folder(tmp_path_factory.mktemp("dist"))
-    write_sbom(folder, build(folder, [sys.executable], EPOCH))
+    made = build(folder, [sys.executable], EPOCH)
+    write_sbom(folder, made)
+    write_requirements(folder, made)
     return folder
 
 
@@ -66,9 +69,9 @@ def test_the_wheel_of_moldau_brings_the_man_pages(archives: Path) -> None:
 
 def test_two_builds_are_equal(archives: Path, tmp_path: Path) -> None:
     again = build(tmp_path, [sys.executable], EPOCH)
-    write_sbom(tmp_path, again)
+    made = {*again, write_sbom(tmp_path, again), write_requirements(tmp_path, again)}
 
-    assert {each.name for each in again} | {NAME} == {each.name for each in archives.iterdir()}
+    assert {each.name for each in made} == {each.name for each in archives.iterdir()}
     for each in archives.iterdir():
         assert (tmp_path / each.name).read_bytes() == each.read_bytes(), each.name
 
@@ -95,23 +98,18 @@ def test_a_bare_python_has_a_running_broker(
 ) -> None:
     home = tmp_path / "installed"
     subprocess.run([UV, "venv", "-q", "-p", python, home], check=True)  # noqa: S603
-    words: list[str | Path] = [
-        "pip",
-        "install",
-        "-q",
-        "--compile-bytecode",
-        "--only-binary",
-        ":all:",
-        "-p",
-    ]
-    words += [home / "bin" / "python", "-c", ROOT / "constraints.txt", "moldau"]
-    environment = without_a_compiler | {"UV_FIND_LINKS": str(archives)}
-    done = subprocess.run(  # noqa: S603
-        [UV, *words], env=environment, capture_output=True, text=True, check=False
-    )
-    if done.returncode and "Failed to fetch" in done.stderr:
-        pytest.skip(f"what it needs cannot be fetched: {done.stderr.splitlines()[-1]}")
-    assert done.returncode == 0, done.stderr
+    installs = ["pip", "install", "-q", "--compile-bytecode", "--only-binary", ":all:"]
+    words: list[str | Path] = [UV, *installs, "-p", home / "bin" / "python"]
+    for more in (
+        ["--no-deps", "-r", archives / NAME],
+        ["-c", ROOT / "constraints.txt", "moldau"],
+    ):
+        done = subprocess.run(  # noqa: S603
+            [*words, *more], env=without_a_compiler, capture_output=True, text=True, check=False
+        )
+        if done.returncode and "Failed to fetch" in done.stderr:
+            pytest.skip(f"what it needs cannot be fetched: {done.stderr.splitlines()[-1]}")
+        assert done.returncode == 0, done.stderr
 
     said = subprocess.check_output(  # noqa: S603
         [home / "bin" / "python", "-m", "moldau", "version", "--json"],

@@ -15,18 +15,19 @@ from typing import Final
 import pytest
 
 from release.build import DISTRIBUTIONS, build
+from release.requirements import write_requirements
 from tests.architecture.sources import ROOT
 from tests.connect.processes import wait_until
 from tests.connect.worker.dev_processes import PATIENCE_S, dev
 from tests.console.screen import Screen, chromium, opened
 from tests.console.shots import LOOKS, without_findings
-from tests.wheels import install, needs_uv, new_folder, run_uv
+from tests.wheels import install, needs_uv, new_folder, own_wheels, run_uv
 
 pytestmark = [pytest.mark.slow, pytest.mark.real, pytest.mark.deep, needs_uv]
 LINUX = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="it asks Linux's /proc")
-WITHIN_S: Final = 30.0
-"""From the first command of README to a running broker. It is compared with the time of a core,
-which is the same beside other tests."""
+CPU_S: Final = 90.0
+"""Of a core, from the first command of README to a running broker. It is far more than is needed; a
+time of the clock would say how busy the machine is."""
 BLOCK: Final = re.compile(r"## The first page\n.*?```\n(.*?)```", re.DOTALL)
 HIDDEN: Final = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
 
@@ -35,22 +36,22 @@ HIDDEN: Final = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
 def wheels(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder as `make dist` leaves it."""
     folder = new_folder(tmp_path_factory.mktemp("dist"))
-    build(folder, [sys.executable], "1700000000")
+    write_requirements(folder, build(folder, [sys.executable], "1700000000"))
     return folder
 
 
 @LINUX
 def test_each_kind_installs_passes_its_test_and_runs_on_two_partitions(
-    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    wheels: Path, tmp_path: Path
 ) -> None:
     home = tmp_path / "home"
-    monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
-    install(home, "moldau")
+    install(home, *own_wheels(wheels))
     python = str(home / "bin" / "python")
     for kind in ("stream", "connector", "pipeline"):
         run(python, tmp_path, "-m", "moldau", "new", kind, f"my-{kind}")
         folder = tmp_path / f"my-{kind}"
-        run_uv("pip", "install", "-q", "-p", python, "-e", f"{folder}[test]")
+        project = ["-e", f"{folder}[test]", *own_wheels(wheels)]
+        run_uv("pip", "install", "-q", "-p", python, *project)
         run(python, folder, "-m", "pytest", "-q")
         with dev(folder, "--no-registry", python=python) as running:
             bootstrap = running.place("bootstrap")
@@ -77,21 +78,17 @@ def test_each_kind_installs_passes_its_test_and_runs_on_two_partitions(
 
 
 @LINUX
-def test_three_commands_open_the_console_on_a_shop(
-    wheels: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """Packages of others come from uv's cache, as a download says nothing of moldau; the rest of
-    their installation is in the time."""
+def test_three_commands_open_the_console_on_a_shop(wheels: Path, tmp_path: Path) -> None:
+    """Packages of others come from uv's cache, as a download says nothing of moldau."""
     chromium()
     (block,) = BLOCK.findall((ROOT / "README.md").read_text())
     first, second, third = str(block).splitlines()
     assert third == "moldau dev"
     (tmp_path / "dist").symlink_to(wheels)
-    monkeypatch.setenv("UV_FIND_LINKS", str(wheels))
-    home, words = tmp_path / "home", [each.replace("_", "-") for each in DISTRIBUTIONS]
+    home = tmp_path / "home"
     began, before = time.monotonic(), of_children_s()
-    install(home, "moldau", "pip")
-    own = ["moldau", *(f"moldau-{each}" for each in words)]
+    install(home, *own_wheels(wheels), "pip")
+    own = ["moldau", *(f"moldau-{each}" for each in DISTRIBUTIONS)]
     run_uv("pip", "uninstall", "-q", "-p", home / "bin" / "python", *own)
     in_shell(first, tmp_path, home, PIP_NO_INDEX="1")
     in_shell(second, tmp_path, home)
@@ -103,7 +100,7 @@ def test_three_commands_open_the_console_on_a_shop(
         asyncio.run(looked_at(running.place("console")))
         assert running.stop() == 0
     print(f"from the wheels to a running broker in {seconds:.1f} s, {cpu_s:.1f} s of a core")
-    assert min(cpu_s, seconds) <= WITHIN_S
+    assert cpu_s <= CPU_S
 
 
 def of_children_s() -> float:
