@@ -100,10 +100,9 @@ def test_a_bare_python_has_a_running_broker(
     subprocess.run([UV, "venv", "-q", "-p", python, home], check=True)  # noqa: S603
     installs = ["pip", "install", "-q", "--compile-bytecode", "--only-binary", ":all:"]
     words: list[str | Path] = [UV, *installs, "-p", home / "bin" / "python"]
-    for more in (
-        ["--no-deps", "-r", archives / NAME],
-        ["-c", ROOT / "constraints.txt", "moldau"],
-    ):
+    ours: list[str | Path] = ["--no-deps", "-r", archives / NAME]
+    others: list[str | Path] = ["-c", ROOT / "constraints.txt", "moldau"]
+    for more in (ours, others):
         done = subprocess.run(  # noqa: S603
             [*words, *more], env=without_a_compiler, capture_output=True, text=True, check=False
         )
