@@ -8,7 +8,7 @@ checkpoint), and each batch has a driver of its own, which may die before it com
 from __future__ import annotations
 
 import pickle
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import replace
 from itertools import count
@@ -19,12 +19,12 @@ from typing import Any
 
 import pytest
 
-from moldau.client.sync import Admin
 from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.spark.engine import SparkApp
 from moldau.streams.spark.inputs import Inputs
+from moldau.streams.spark.kept import CLIENTS
 from moldau.streams.spark.preparation import prepared
-from moldau.streams.spark.query import SubtopologyQuery, consumer_settings
-from moldau.streams.spark.reading import worker_consumer
+from moldau.streams.spark.query import SubtopologyQuery
 from tests.connect.processes import wait_until
 
 pytest.importorskip("pyspark", reason="pyspark is not installed")
@@ -46,6 +46,8 @@ class Context:
         self._stage: Callable[[Iterator[Any]], Iterator[Any]] | None = None
         self.machine = 0
         self.dies = False
+        self.before: Callable[[], object] | None = None
+        """Called once, when a batch begins in the executors."""
 
     def parallelize(self, given: list[Any], slices: int) -> Context:
         assert slices == len(given)
@@ -58,6 +60,9 @@ class Context:
 
     def collect(self) -> list[Any]:
         assert self._stage is not None
+        before, self.before = self.before, None
+        if before is not None:
+            before()
         with _on_machine(self._folder / f"machine-{self.machine}"):
             found = [result for each in self._given for result in self._stage(iter([each]))]
         if self.dies:
@@ -99,15 +104,12 @@ class Batches:
         self._chance = chance
         self._sizes = sizes
         self._context = Context(folder, chance)
-        self._consumer = consumer_settings(own.of("consumer"))
         self.inputs = Inputs(own, self._prepared.layout, self._prepared.checkpoint)
 
     def close(self) -> None:
         self.inputs.close()
         self._prepared.close()
-        # An executor keeps the clients open that its attempts share.
-        worker_consumer(self._consumer).close()
-        Admin(self._prepared.settings.of("admin")).configuration.shared().close()
+        CLIENTS.clear()  # an executor keeps them open
 
     def lose_lock(self) -> None:
         """Go on without the lock of the checkpoint, as on a shared disk that has no locks."""
@@ -149,6 +151,19 @@ class Batches:
         """A driver that has just started."""
         most = self._chance.choice(self._sizes)
         return SubtopologyQuery(replace(self._prepared, batch_records=most), program, self._context)
+
+
+@contextmanager
+def app_on(
+    context: Context, plan: Plan, checkpoint: Path, given: Mapping[str, object]
+) -> Iterator[SparkApp]:
+    """Yield an app on a Spark session with this context."""
+    try:
+        kept = prepared(plan, str(checkpoint), given)
+        with SparkApp(kept, SimpleNamespace(sparkContext=context)) as app:
+            yield app
+    finally:
+        CLIENTS.clear()
 
 
 @contextmanager

@@ -12,6 +12,7 @@ from moldau.client.sync import Admin, Consumer
 from moldau.streams.engine.batches import Outputs
 from moldau.streams.problems import StateError
 from moldau.streams.spark.delivery import TaskBatch, exactly_once, record_beginning, take_task
+from moldau.streams.spark.kept import CLIENTS
 from moldau.streams.spark.versions import Version, token_of
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark.topics import make_topic
@@ -42,7 +43,7 @@ def clients(moldau_broker: SyncEmbeddedBroker) -> Iterator[dict[str, str]]:
     """The settings of all clients. Attempts share an admin client, which an executor keeps open."""
     settings = {"bootstrap.servers": moldau_broker.bootstrap_servers}
     yield settings
-    Admin(settings).configuration.shared().close()
+    CLIENTS.clear()
 
 
 def test_an_attempt_that_is_taken_over_commits_nothing_and_a_later_one_finds_the_version(

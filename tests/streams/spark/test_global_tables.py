@@ -12,15 +12,23 @@ from random import Random
 
 import pytest
 
-from moldau.client.sync import Producer
+from moldau.client import LATEST, NewTopic, TopicPartition
+from moldau.client.sync import Admin, Producer
 from moldau.streams import Streams
-from moldau.streams.spark.global_tables import HeldTable, WholeTopic
+from moldau.streams.spark.global_tables import (
+    RECORDS_GONE,
+    HeldTable,
+    Notice,
+    Notices,
+    WholeTopic,
+)
+from moldau.streams.spark.kept import CLIENTS
 from moldau.streams.spark.limits import explain_spark, refusals
-from moldau.streams.spark.reading import worker_consumer
 from moldau.testing import SyncEmbeddedBroker
+from tests.connect.processes import wait_until
 from tests.spark import streams_apps as apps
 from tests.spark.topics import make_topic
-from tests.streams.spark.batches import Batches
+from tests.streams.spark.batches import Batches, Context, app_on
 
 
 def test_an_app_with_a_global_table_gives_what_the_embedded_engine_gives(
@@ -59,7 +67,7 @@ def test_explain_says_where_a_global_table_is_and_refuses_one_for_queries_alone(
 def consumer(moldau_broker: SyncEmbeddedBroker) -> Iterator[dict[str, str]]:
     settings = {"bootstrap.servers": moldau_broker.bootstrap_servers}
     yield settings
-    worker_consumer(settings).close()
+    CLIENTS.clear()
 
 
 def test_a_table_reads_what_is_new_and_begins_again_when_records_are_gone(
@@ -77,13 +85,66 @@ def test_a_table_reads_what_is_new_and_begins_again_when_records_are_gone(
         for key, value in rows:
             producer.send(moldau_topic, value, key=key.encode())
 
-    def read(first: int, end: int) -> tuple[list[str], int]:
-        skipped = held.read(consumer, WholeTopic("", (first,), (end,)))
-        return [key for key in "abcd" if held.store.get(key) is not None], len(skipped)
+    def read(first: int, end: int) -> tuple[list[str], list[str]]:
+        notices = held.read(consumer, WholeTopic("", (first,), (end,)))
+        keys = [key for key in "abcd" if held.store.get(key) is not None]
+        return keys, [each.what for each in notices]
 
-    assert read(0, 2) == (["a"], 1)
-    assert read(0, 4) == (["c"], 0)
-    assert read(0, 4) == (["c"], 0)
-    assert read(4, 4) == (["c"], 0)
-    assert read(4, 5) == (["c", "d"], 0)
-    assert read(6, 6) == ([], 0)
+    assert read(0, 2) == (["a"], ["skipped"])
+    assert read(0, 4) == (["c"], [])
+    assert read(0, 4) == (["c"], [])
+    assert read(4, 4) == (["c"], [])
+    assert read(4, 5) == (["c", "d"], [])
+    assert read(6, 6) == ([], [RECORDS_GONE])
+
+
+@pytest.mark.parametrize("is_made_again", [False, True])
+def test_a_global_table_that_changes_under_a_batch_is_read_again_and_the_user_is_told(
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    *,
+    is_made_again: bool,
+) -> None:
+    servers, topic = moldau_broker.bootstrap_servers, f"{moldau_topic}-cities"
+    app, context = apps.with_cities(moldau_topic), Context(tmp_path, Random(1))
+    apps.make_topics(servers, app)
+    apps.write(servers, app.name, 0, 40)
+
+    def lose_cities() -> None:
+        with Admin(bootstrap_servers=servers) as admin:
+            if is_made_again:
+                admin.delete_topic(topic)
+                wait_until(lambda: topic not in _names(admin), "the topic is there")
+                admin.create_topic(NewTopic(topic, apps.PARTITIONS, 1))
+            else:
+                wanted = [TopicPartition(topic, at) for at in range(apps.PARTITIONS)]
+                ends = admin.list_offsets(dict.fromkeys(wanted, LATEST))
+                admin.delete_records({where: each.offset for where, each in ends.items()})
+
+    given = {"bootstrap.servers": servers}
+    with app_on(context, app.plan(), tmp_path / "checkpoint", given) as running:
+        context.before = lose_cities
+        running.process_available()
+
+    told = "deleted and made again" if is_made_again else RECORDS_GONE
+    assert f"the topic {topic} of the global table" in caplog.text
+    assert told in caplog.text
+    joined = [each for each in apps.outs_of(servers, app) if each.topic.endswith("-joined")]
+    assert len(joined) == 40
+    assert {(each.value or b"").rpartition(b" in ")[2] for each in joined} == {b"None"}
+
+
+def _names(admin: Admin) -> set[str]:
+    return {each.name for each in admin.list_topics()}
+
+
+def test_a_notice_is_told_once_whatever_process_meets_it() -> None:
+    def notice(offset: int, what: str = "skipped", partition: int = 0) -> Notice:
+        return Notice("names", "id", what, partition, offset, f"{what} {partition} {offset}")
+
+    notices = Notices()
+    assert notices.new([notice(7), notice(5), notice(7)]) == ["skipped 0 5", "skipped 0 7"]
+    assert notices.new([notice(5), notice(8)]) == ["skipped 0 8"]
+    assert notices.new([notice(5, "gone"), notice(1, partition=1)]) == ["gone 0 5", "skipped 1 1"]

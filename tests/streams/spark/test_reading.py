@@ -12,9 +12,11 @@ import pytest
 from moldau.client import TopicPartition
 from moldau.client.sync import Admin, Producer
 from moldau.streams.problems import StreamsError
+from moldau.streams.spark.kept import CLIENTS
 from moldau.streams.spark.ranges import TaskRanges, TopicRange
-from moldau.streams.spark.reading import RangeReader, worker_consumer
+from moldau.streams.spark.reading import RangeReader, TopicMadeAgain
 from moldau.streams.spark.versions import Version
+from moldau.streams.spark.waiting import BrokersAway
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
 from tests.spark.topics import make_topic
@@ -29,11 +31,13 @@ def consumer(moldau_broker: SyncEmbeddedBroker) -> Iterator[dict[str, str]]:
         "isolation.level": "read_committed",
     }
     yield settings
-    worker_consumer(settings).close()
+    CLIENTS.clear()
 
 
-def read(consumer: dict[str, str], topic: str, start: int, end: int) -> list[bytes | None]:
-    task = TaskRanges(0, Version(), (TopicRange(topic, start, end),))
+def read(
+    consumer: dict[str, str], topic: str, start: int, end: int, *, topic_id: str = ""
+) -> list[bytes | None]:
+    task = TaskRanges(0, Version(), (TopicRange(topic, start, end, topic_id=topic_id),))
     found: list[bytes | None] = []
     with closing(RangeReader(consumer, task)) as reader:
         while reader.unread:
@@ -75,6 +79,31 @@ def test_records_that_were_deleted_before_they_were_read_are_told_in_one_line(
     with pytest.raises(StreamsError, match="read up to offset 1, and the log begins at 4") as told:
         read(consumer, moldau_topic, 1, 9)
     assert "\n" not in str(told.value)
+
+
+def test_a_wait_for_records_is_told_and_ends_after_the_time_out_of_the_settings(
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    consumer: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    make_topic(moldau_broker, moldau_topic, 1)
+    monkeypatch.setattr("moldau.streams.spark.reading._TELL_S", 0.1)
+    waited = f"{moldau_topic}-0 at offset 0 of 5: no record in "
+
+    with pytest.raises(BrokersAway, match=f"{waited}1 s: check that the leader"):
+        read({**consumer, "default.api.timeout.ms": "1000"}, moldau_topic, 0, 5)
+    assert f"{waited}0 s: check that the leader of the partition runs; it goes on" in caplog.text
+
+
+def test_a_topic_that_was_made_again_is_told_by_its_name(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, consumer: dict[str, str]
+) -> None:
+    fill(moldau_broker, moldau_topic, 1)
+
+    with pytest.raises(TopicMadeAgain, match=f"the topic {moldau_topic} was deleted and made"):
+        read(consumer, moldau_topic, 0, 2, topic_id="of-another")
 
 
 def test_inputs_run_in_the_order_of_their_times_however_batches_are_cut(

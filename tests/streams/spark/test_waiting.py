@@ -5,41 +5,21 @@ The stages run on a real broker, without Java: see `tests.streams.spark.batches`
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from random import Random
-from types import SimpleNamespace
-from typing import Any
 
 import pytest
 
 from moldau.client import TransactionError
-from moldau.client.sync import Admin
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.streams import Streams
 from moldau.streams.problems import StreamsError
-from moldau.streams.spark.engine import SparkApp
-from moldau.streams.spark.preparation import prepared
-from moldau.streams.spark.query import consumer_settings
-from moldau.streams.spark.reading import worker_consumer
 from moldau.streams.spark.waiting import BrokersAway, is_passing
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
 from tests.spark import streams_apps as apps
-from tests.streams.spark.batches import Context
-
-
-class Meeting(Context):
-    """A SparkContext that calls `before` when a batch begins in the executors."""
-
-    before: Callable[[], None] | None = None
-
-    def collect(self) -> list[Any]:
-        before, self.before = self.before, None
-        if before is not None:
-            before()
-        return super().collect()
+from tests.streams.spark.batches import Context, app_on
 
 
 def test_an_app_waits_while_its_broker_is_away_and_each_record_counts_once(
@@ -48,7 +28,7 @@ def test_an_app_waits_while_its_broker_is_away_and_each_record_counts_once(
     app = Streams(moldau_topic, emit="every")
     lines = app.stream(f"{moldau_topic}-lines", str, key=str)
     lines.group_by_key().count(name="counts").changes().to(f"{moldau_topic}-out")
-    context = Meeting(tmp_path, Random(1))
+    context = Context(tmp_path, Random(1))
     with ExitStack() as left:
         broker = left.enter_context(SyncEmbeddedBroker(directory=str(tmp_path / "broker")))
         servers = broker.bootstrap_servers
@@ -59,12 +39,8 @@ def test_an_app_waits_while_its_broker_is_away_and_each_record_counts_once(
             "producer.start.timeout.ms": "2000",
         }
         apps.make_topics(servers, app)
-        kept = prepared(app.plan(), str(tmp_path / "checkpoint"), given)
-        of = kept.settings.of
-        left.callback(lambda: worker_consumer(consumer_settings(of("consumer"))).close())
-        left.callback(lambda: Admin(of("admin")).configuration.shared().close())
-        running = left.enter_context(SparkApp(kept, SimpleNamespace(sparkContext=context)))
-        running.start()
+        checkpoint = tmp_path / "checkpoint"
+        left.enter_context(app_on(context, app.plan(), checkpoint, given)).start()
 
         def count() -> int:
             return len(apps.outs_of(servers, app))

@@ -16,6 +16,7 @@ from typing import Any, Final
 from moldau.client import TopicPartition
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
+from moldau.streams.spark.global_tables import Notices
 from moldau.streams.spark.inputs import Inputs
 from moldau.streams.spark.preparation import Preparation
 from moldau.streams.spark.ranges import TaskRanges, missing_starts, task_ranges, with_starts
@@ -39,7 +40,7 @@ class SubtopologyQuery:
         self._kept = prepared.checkpoint
         self._batch, _ = self._kept.last(program.index, 0)
         self._versions: dict[int, Version] | None = None
-        self._skipped: set[str] = set()
+        self._notices = Notices()
         self.name = f"{program.app}-{program.index}"
         self.records = 0
         """How many records the committed batches of this driver have run."""
@@ -57,7 +58,8 @@ class SubtopologyQuery:
         batch = self._batch + 1
         found = self._results(self._stage(batch, inputs), chosen, batch)
         _check(found)
-        self._tell_skipped(found)
+        for text in self._notices.new(notice for each in found for notice in each.notices):
+            LOG.warning("streams: %s", text)
         versions = self._begun(inputs)
         versions.update((each.partition, each.version) for each in found)
         self._kept.commit(self._program.index, batch, versions)
@@ -93,13 +95,6 @@ class SubtopologyQuery:
         self._versions = with_starts(versions, inputs.starts(missing))
         inputs.commit(self._versions)
         return self._versions
-
-    def _tell_skipped(self, found: Sequence[TaskResult]) -> None:
-        """Log each skipped record once: each process of the executors meets it."""
-        lines = {line for each in found for line in each.skipped} - self._skipped
-        self._skipped |= lines
-        for line in sorted(lines):
-            LOG.warning("streams: skipped: %s", line)
 
     def _stage(self, batch: int, inputs: Inputs) -> Stage:
         prepared, kept, program = self._prepared, self._kept, self._program

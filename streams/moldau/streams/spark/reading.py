@@ -11,6 +11,7 @@ one thread has the consumer.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -23,14 +24,18 @@ from moldau.runtime.process import tune_process
 from moldau.runtime.real import RealClock
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.problems import StreamsError
+from moldau.streams.spark.kept import kept_client
 from moldau.streams.spark.ranges import TaskRanges, TopicRange
 from moldau.streams.spark.waiting import BrokersAway
 
-_CONSUMERS: Final[dict[frozenset[tuple[str, str]], Consumer[Any, Any]]] = {}
+LOG: Final = logging.getLogger("moldau.streams")
 _KEPT_PARTITIONS: Final = 16
 _POLL_S: Final = 0.2
 _POLL_RECORDS: Final = 20_000
-_TIMEOUT_S: Final = 60.0
+_TIMEOUT: Final = "default.api.timeout.ms"
+_TIMEOUT_MS: Final = "60000"
+_TELL_S: Final = 5.0
+_TELL_AGAIN_S: Final = 30.0
 _DEFAULTS: Final = {"max.partition.fetch.bytes": "4194304", "fetch.max.wait.ms": "100"}
 _FORCED: Final = {
     "auto.offset.reset": "none",
@@ -40,33 +45,50 @@ _FORCED: Final = {
 
 
 def worker_consumer(settings: Mapping[str, str]) -> Consumer[Any, Any]:
-    """Return this worker's consumer with these settings. It is closed when the process ends."""
-    key = frozenset(settings.items())
-    found = _CONSUMERS.get(key)
-    if found is None or found.is_over:
-        found = Consumer({**_DEFAULTS, **settings, **_FORCED})
-        found.start()
-        _CONSUMERS[key] = found
-        # Spark collects garbage after each task, of all objects that are not frozen.
-        tune_process()
-    return found
+    """Return this worker's consumer with these settings."""
+    # Spark collects garbage after each task, of all objects that are not frozen.
+    return kept_client(Consumer, {**_DEFAULTS, **settings, **_FORCED}, tune_process)
+
+
+class RecordsGone(StreamsError):
+    """Records of a range were deleted before they were read. `first` is where the log begins."""
+
+    def __init__(self, where: TopicPartition, start: int, first: int) -> None:
+        super().__init__(
+            f"{where}: the app has read up to offset {start}, and the log begins at {first}: "
+            "records were deleted before they were read; give the topic a longer retention, and "
+            "the app a new --checkpoint, which begins without state"
+        )
+        self.partition = where.partition
+        self.first = first
+
+
+class TopicMadeAgain(StreamsError):
+    """A topic was deleted and made again while its range was read."""
+
+    def __init__(self, topic: str) -> None:
+        super().__init__(
+            f"the topic {topic} was deleted and made again while the app read it: give a new "
+            "--checkpoint, which begins without state"
+        )
 
 
 class RangeReader:
     """The ranges of one task, from the first poll to `close`."""
 
     def __init__(self, settings: Mapping[str, str], task: TaskRanges) -> None:
-        """Raise StreamsError if a topic was deleted and made again."""
         self._ranges = {
             TopicPartition(each.topic, task.partition): each
             for each in task.ranges
             if each.start < each.end
         }
+        self._timeout_s = int(settings.get(_TIMEOUT, _TIMEOUT_MS)) / 1000
         self._clock = RealClock()
         self._progress_at_s = self._clock.monotonic()
+        self._tell_at_s = self._progress_at_s + _TELL_S
         self._unread = dict.fromkeys(self._ranges)
         self._consumer = worker_consumer(settings)
-        if not self._has_topics():
+        if self._other_topics():
             self._consumer.close()  # what it knows is older than the topic
             self._consumer = worker_consumer(settings)
         self._position()
@@ -77,8 +99,11 @@ class RangeReader:
         return [where.topic for where in self._unread]
 
     def poll(self, topics: Sequence[str]) -> Iterator[tuple[str, Chunk]]:
-        """Yield records of these topics as soon as there are some. Raise StreamsError if records of
-        a range are gone, KafkaError for what keeps a partition from being read."""
+        """Yield records of these topics as soon as there are some.
+
+        Raise RecordsGone if those of a range are gone, TopicMadeAgain if they are those of another
+        topic, KafkaError for what keeps a partition from being read, BrokersAway if nothing comes
+        for a long time."""
         wanted = [where for where in self._unread if where.topic in topics]
         try:
             parts = self._consumer.poll_batches(
@@ -86,8 +111,8 @@ class RangeReader:
             )
         except KafkaError as error:
             raise self._told(error, wanted) from None
-        if parts and not self._has_topics():
-            raise StreamsError("an input was deleted and made again while the app read it")
+        for topic in self._other_topics():
+            raise TopicMadeAgain(topic)
         for part in parts:
             end = self._ranges[TopicPartition(part.topic, part.partition)].end
             chunk = _chunk(part, end)
@@ -115,30 +140,46 @@ class RangeReader:
             if consumer.position(where) != wanted.start:
                 consumer.seek(where, wanted.start)
 
-    def _has_topics(self) -> bool:
-        """Whether the consumer knows the topics by the ids of the ranges, as far as both are
-        known."""
+    def _other_topics(self) -> list[str]:
+        """Return the topics that the consumer knows by other ids than the ranges, as far as both
+        are known."""
         known = self._consumer.topic_ids(list(self._ranges))
-        return all(
-            known[where] == ZERO_UUID or each.topic_id in ("", format_uuid(known[where]))
+        return [
+            where.topic
             for where, each in self._ranges.items()
-        )
+            if known[where] != ZERO_UUID and each.topic_id not in ("", format_uuid(known[where]))
+        ]
 
     def _note_progress(self, wanted: Sequence[TopicPartition], *, has_records: bool) -> None:
-        """Note which ranges are read. Raise BrokersAway if nothing comes for a minute."""
+        """Note which ranges are read. Say what is waited for if nothing comes for some seconds, and
+        raise BrokersAway after the time-out of the settings."""
         left = len(self._unread)
         for where in wanted:
             if (self._consumer.position(where) or 0) >= self._ranges[where].end:
                 del self._unread[where]
         now = self._clock.monotonic()
         if has_records or len(self._unread) < left:
-            self._progress_at_s = now
-        elif now - self._progress_at_s > _TIMEOUT_S:
-            trouble = next(iter(self._consumer.troubles().values()), None)
-            raise BrokersAway(
-                f"{', '.join(map(str, wanted))}: no record in {_TIMEOUT_S:.0f} s: "
-                f"{trouble or 'check that the leader of the partition runs'}"
-            )
+            self._progress_at_s, self._tell_at_s = now, now + _TELL_S
+        elif now - self._progress_at_s > self._timeout_s:
+            raise BrokersAway(self._waits_for(wanted))
+        elif now > self._tell_at_s:
+            self._tell_at_s = now + _TELL_AGAIN_S
+            LOG.warning("streams: %s; it goes on waiting", self._waits_for(wanted))
+
+    def _waits_for(self, wanted: Sequence[TopicPartition]) -> str:
+        """Return which records do not come, and why, for the user."""
+        troubles = self._consumer.troubles()
+        places = [
+            f"{where} at offset {self._consumer.position(where)} of {self._ranges[where].end}"
+            for where in wanted
+            if where in self._unread
+        ]
+        why = next((troubles[where] for where in wanted if where in troubles), None)
+        waited_s = self._clock.monotonic() - self._progress_at_s
+        return (
+            f"{', '.join(places)}: no record in {waited_s:.0f} s: "
+            f"{why or 'check that the leader of the partition runs'}"
+        )
 
     def _told(self, error: KafkaError, wanted: Sequence[TopicPartition]) -> Exception:
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
@@ -147,11 +188,7 @@ class RangeReader:
         for where in wanted:
             each: TopicRange = self._ranges[where]
             if first[where] > each.start:
-                return StreamsError(
-                    f"{where}: the app has read up to offset {each.start}, and the log begins at "
-                    f"{first[where]}: records were deleted before they were read; give the topic a "
-                    "longer retention, and the app a new --checkpoint, which begins without state"
-                )
+                return RecordsGone(where, each.start, first[where])
         return error
 
 

@@ -23,7 +23,8 @@ from moldau.streams.problems import StreamsError
 from moldau.streams.rocks import RocksMemory
 from moldau.streams.spark.delivery import Delivery, TaskBatch, at_least_once, exactly_once
 from moldau.streams.spark.failures import missing_package
-from moldau.streams.spark.global_tables import HeldGlobals, WholeTopic
+from moldau.streams.spark.global_tables import HeldGlobals, Notice, WholeTopic
+from moldau.streams.spark.kept import CLIENTS, Kept
 from moldau.streams.spark.lakes import HeldTables, lakes_here
 from moldau.streams.spark.ranges import TaskRanges
 from moldau.streams.spark.reading import RangeReader
@@ -47,7 +48,7 @@ class LoadedProgram:
     lakes: HeldTables = field(default_factory=dict)
 
 
-_LOADED: Final[dict[tuple[str, int], LoadedProgram]] = {}
+_LOADED: Final = Kept[LoadedProgram]()
 """By app and sub-topology. A process may outlive a driver, and meet the app's next one."""
 
 
@@ -62,8 +63,8 @@ class TaskResult:
     problem: str | None = None
     is_passing: bool = False
     """Whether the problem is that brokers were away."""
-    skipped: tuple[str, ...] = ()
-    """Records of global tables that were skipped, as lines for the user."""
+    notices: tuple[Notice, ...] = ()
+    """What the user must know of global tables."""
 
 
 @dataclass(frozen=True)
@@ -105,6 +106,8 @@ class Stage:
     def _run(self, given: TaskRanges) -> TaskResult:
         """Run a task on its ranges; if an earlier attempt has committed the batch, only return
         that."""
+        for kept in (CLIENTS, _LOADED):
+            kept.drop_idle()
         program = self._loaded().program
         before = given.before
         with self._delivery(program, given.partition) as delivery:
@@ -116,7 +119,7 @@ class Stage:
                 with delivery.transaction():
                     if program.stores:
                         stores.open(program, before, _memory())
-                    skipped = self._loaded().global_tables.read(self.consumer, self.topics)
+                    notices = self._loaded().global_tables.read(self.consumer, self.topics)
                     task = self._task(program, given, stores)
                     with closing(RangeReader(self.consumer, given)) as reader:
                         records = _process(task, given, reader, delivery)
@@ -125,7 +128,7 @@ class Stage:
                     delivery.record(before, after)
                 stores.keep()
                 return TaskResult(
-                    given.partition, after, records, stores.is_restored, skipped=skipped
+                    given.partition, after, records, stores.is_restored, notices=notices
                 )
 
     def _task(self, program: Program, given: TaskRanges, stores: AttemptStores) -> Task:
@@ -143,17 +146,15 @@ class Stage:
     def _loaded(self) -> LoadedProgram:
         """Return the program; unpickle it the first time, and forget those of earlier drivers of
         the app, with their stores on this machine."""
-        found = _LOADED.get((self.app, self.index))
+        key = self.app, self.index
+        found = _LOADED.get(key)
         if found is not None and found.driver == self.driver:
             return found
         program = _unpickled(self.program)
-        for key, each in list(_LOADED.items()):
-            if key[0] == self.app and each.driver != self.driver:
-                del _LOADED[key]
+        _LOADED.drop_if(lambda each: each.program.app == self.app and each.driver != self.driver)
         drop_others(RealFiles(), _local_stores(self.app), self.driver)
         tables = HeldGlobals(program.global_tables, self.cache_bytes)
-        found = _LOADED[self.app, self.index] = LoadedProgram(self.driver, program, tables)
-        return found
+        return _LOADED.put(key, LoadedProgram(self.driver, program, tables))
 
     def _delivery(self, program: Program, partition: int) -> AbstractContextManager[Delivery]:
         if self.checkpoint is None:

@@ -1,0 +1,87 @@
+"""What a Python worker of Spark keeps from task to task, and when it drops it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from random import Random
+from types import SimpleNamespace
+
+import pytest
+
+from moldau.client.sync import Admin, Consumer
+from moldau.streams.spark import kept, stage
+from moldau.streams.spark.kept import CLIENTS, Kept, kept_client
+from moldau.testing import SyncEmbeddedBroker
+from tests.spark import streams_apps as apps
+from tests.streams.spark.batches import Batches
+
+
+@pytest.fixture
+def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
+    """A clock that is set by hand."""
+    found = SimpleNamespace(now_s=0.0)
+    found.monotonic = lambda: found.now_s
+    monkeypatch.setattr(kept, "here", lambda: found)
+    return found
+
+
+@pytest.fixture
+def clients() -> Iterator[None]:
+    yield
+    CLIENTS.clear()
+
+
+def test_what_no_task_has_used_for_ten_minutes_is_dropped(clock: SimpleNamespace) -> None:
+    dropped: list[str] = []
+    things = Kept[str](dropped.append)
+    for name in "abc":
+        things.put(name, name)
+
+    clock.now_s = 599
+    things.drop_idle()
+    assert (things.get("a"), things.put("b", "new"), dropped) == ("a", "new", ["b"])
+    clock.now_s = 600
+    things.drop_idle()
+    assert (dropped, len(things)) == (["b", "c"], 2)
+
+    things.drop_if(lambda each: each == "a")
+    things.clear()
+    assert (dropped, len(things)) == (["b", "c", "a", "new"], 0)
+
+
+@pytest.mark.usefixtures("clients")
+def test_a_client_is_used_again_until_it_is_closed(moldau_broker: SyncEmbeddedBroker) -> None:
+    settings = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    first = kept_client(Admin, settings)
+
+    assert kept_client(Admin, dict(settings)) is first
+    kept_client(Consumer, settings)
+    assert len(CLIENTS) == 2
+    first.close()
+    second = kept_client(Admin, settings)
+    assert second is not first
+    CLIENTS.clear()
+    assert second.is_over
+
+
+def test_a_worker_forgets_an_app_that_runs_no_more(
+    moldau_broker: SyncEmbeddedBroker,
+    moldau_topic: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    servers = moldau_broker.bootstrap_servers
+    stage._LOADED.clear()
+    for name in (f"{moldau_topic}-a", f"{moldau_topic}-b"):
+        app = apps.word_count(name)
+        apps.make_topics(servers, app)
+        apps.write(servers, name, 0, 5, has_cities=False)
+        with closing(Batches(app.plan(), servers, tmp_path / name, Random(1))) as batches:
+            batches.settle()
+        monkeypatch.setattr(kept, "_IDLE_S", 0.0)
+
+    assert len(stage._LOADED) == 1
+    stage._LOADED.drop_if(lambda each: each.program.app == name)
+    assert len(stage._LOADED) == 0
