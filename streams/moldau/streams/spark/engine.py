@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final, Self, TypeVar
 
+from moldau.errors import MoldauError
 from moldau.runtime.children import Mailbox
 from moldau.runtime.threads import here
 from moldau.streams.durations import Duration, milliseconds
@@ -17,7 +18,7 @@ from moldau.streams.spark.failures import first_line
 from moldau.streams.spark.inputs import Inputs
 from moldau.streams.spark.preparation import Preparation
 from moldau.streams.spark.query import SubtopologyQuery
-from moldau.streams.spark.waiting import Patience
+from moldau.streams.spark.waiting import Patience, is_passing
 
 LOG: Final = logging.getLogger("moldau.streams")
 _IDLE_S: Final = 0.05
@@ -41,7 +42,8 @@ class SparkApp:
         running.start()
         running.wait()                # until a batch fails, or `stop` from another thread
 
-    Or `process_available()`, which runs all records that are there, and returns."""
+    Or `process_available()`, which runs all records that are there, and returns: also, after the
+    batch that runs, when another thread calls `stop`."""
 
     def __init__(self, prepared: Preparation, spark: Any) -> None:
         """Nothing runs yet. Raise StreamsError for a session that cannot run apps."""
@@ -65,6 +67,9 @@ class SparkApp:
         """What `wait` waits for."""
         self._is_stopping = False
         self._is_over = False
+        self._available = here().lock()
+        """Held by `process_available`, and by what closes the clients and the checkpoint."""
+        self._is_processing = False
 
     @property
     def records(self) -> int:
@@ -97,27 +102,60 @@ class SparkApp:
 
     def process_available(self) -> None:
         """Run all records that are there, and what they lead to in topics that the app writes.
+        Return before that, after the batch that runs, if the app stops meanwhile. Raise
+        StreamsError if it has stopped already.
 
         Sub-topologies run one after the other, again until none finds records."""
+        with self._processing(), self._told():
+            try:
+                self._process_available()
+            except MoldauError as error:
+                if not self._is_stopping or not is_passing(error):
+                    raise
+
+    def _process_available(self) -> None:
         patience = Patience(self._app)
 
         def repeated(work: Callable[[], T]) -> T:
             return patience.run(work, lambda: self._is_stopping)
 
-        with self._told():
-            until = repeated(self._inputs.source_ends)
-            while True:
-                ran = [
-                    repeated(partial(each.run_batch, self._inputs, until)) for each in self._queries
-                ]
-                if not any(ran) and repeated(partial(self._has_settled, until)):
+        until = repeated(self._inputs.source_ends)
+        while True:
+            has_run = False
+            for each in self._queries:
+                if self._is_stopping:
                     return
+                has_run |= repeated(partial(each.run_batch, self._inputs, until))
+            if not has_run and repeated(partial(self._has_settled, until)):
+                return
+
+    @contextmanager
+    def _processing(self) -> Iterator[None]:
+        """Keep the clients and the checkpoint open, and close them at the end if the app stops
+        meanwhile."""
+        with self._available:
+            if self._is_stopping:
+                raise StreamsError(f"app={self._app}: it has stopped: make another one")
+            self._is_processing = True
+            try:
+                yield
+            finally:
+                self._is_processing = False
+                self._close_after_batch()
 
     def stop(self) -> None:
-        """Stop the sub-topologies and release the checkpoint. A batch that runs does not count."""
-        if self._is_over:
+        """Stop the sub-topologies and release the checkpoint. A batch that runs does not count; one
+        of `process_available` is waited for."""
+        if self._is_stopping:
             return
-        self._is_stopping = self._is_over = True
+        self._is_stopping = True
+        self._stop_threads()
+        with self._available:
+            if not self._is_processing:  # else it is this very thread, in a signal handler say
+                self._close()
+
+    def _stop_threads(self) -> None:
+        """End what `start` has started."""
         for stop in self._stops:
             stop.put(True)
         running = len(self._stops)
@@ -128,8 +166,16 @@ class SparkApp:
                 query.cancel()
             running -= bool(self._left.take(_CANCEL_S))
         self._ended.put(Ended(None))
-        self._inputs.close()
-        self._prepared.close()
+
+    def _close_after_batch(self) -> None:
+        if self._is_stopping:
+            self._close()
+
+    def _close(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._inputs.close()
+            self._prepared.close()
 
     def __enter__(self) -> Self:
         return self
