@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-import ssl
 from pathlib import Path
 
 import pytest
@@ -13,13 +11,11 @@ from moldau.link.endpoint_tokens import EndpointTokens
 from moldau.link.named_endpoint import endpoint_of
 from moldau.link.sasl import LoginRefused
 from moldau.runtime import Runtime
-from tests.link.certificates import Authority
+from tests.link.encrypted_provider import encrypted_provider
 from tests.link.token_provider import CLIENT, token_provider
 from tests.runtime.arena import play
 
 MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
-BODY = b'{"access_token": "a-token", "expires_in": 300}'
-CHUNKS = b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in (BODY[:9], BODY[9:], b""))
 
 
 def tokens(runtime: Runtime, **given: str) -> EndpointTokens:
@@ -34,25 +30,11 @@ def tokens(runtime: Runtime, **given: str) -> EndpointTokens:
     return EndpointTokens(endpoint_of(Admin(settings).settings), runtime, "a:1")
 
 
-async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-    """Answer one request, in chunks."""
-    await reader.readuntil(b"grant_type=client_credentials")
-    writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n" + CHUNKS)
-    await writer.drain()
-    writer.close()
-
-
 def test_a_provider_s_certificate_is_one_of_the_login_module_s_trust_store(tmp_path: Path) -> None:
-    authority = Authority()
-    (tmp_path / "id.pem").write_text(authority.issue("localhost").pem)
-    (tmp_path / "ca.pem").write_text(authority.certificate_pem)
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    context.load_cert_chain(tmp_path / "id.pem")
     trusts = f'ssl.truststore.type="PEM" ssl.truststore.location="{tmp_path}/ca.pem"'
 
     async def main(runtime: Runtime) -> None:
-        async with await runtime.network.serve_streams(answer, "127.0.0.1", 0, tls=context) as at:
-            url = f"https://localhost:{at.port}/token"
+        async with encrypted_provider(runtime, tmp_path) as url:
             login = f'{MODULE} required clientId="a" clientSecret="b"'
             with pytest.raises(LoginRefused, match=r"is not trusted: .*ssl\.truststore\.location"):
                 await tokens(

@@ -22,9 +22,11 @@ from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import RealRuntime
 from moldau.testing import Cluster, EmbeddedBroker
 from tests.broker.main.processes import broker_process, finished
+from tests.link.token_provider import CLIENT, SECRET, token_provider
 from tests.peers.eventually import eventually
 from tests.registry.served import USER, USER_2, Answers, run_real, settings_of
 
+CLUSTER = "AAAAAAAAAAAAAAAAAAAAAQ"
 HOST = HostBroker({"bootstrap.servers": "b:1"}, {"SASL_SSL": "b:2", "PLAINTEXT": "b:3"}, 3)
 
 
@@ -170,6 +172,43 @@ def test_a_registry_logs_in_as_its_secure_broker_does(tmp_path: Path) -> None:
         code, log = broker.stop()
     assert code == 0, log
     assert "ERROR" not in log
+
+
+@pytest.mark.real
+def test_a_registry_gets_its_tokens_as_its_broker_does(tmp_path: Path) -> None:
+    port, controller, at = free_ports(3)
+    config = tmp_path / "server.properties"
+    with token_provider() as provider:
+        given = {
+            "process.roles": "broker,controller",
+            "node.id": "1",
+            "listeners": f"CLIENTS://127.0.0.1:{port},CONTROLLER://localhost:{controller}",
+            "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+            "inter.broker.listener.name": "CLIENTS",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@localhost:{controller}",
+            "log.dirs": str(tmp_path / "data"),
+            "offsets.topic.replication.factor": "1",
+            "transaction.state.log.replication.factor": "1",
+            "transaction.state.log.min.isr": "1",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+            "moldau.oauth.provider": "keycloak",
+            "sasl.oauthbearer.expected.issuer": provider.keycloak,
+            "sasl.oauthbearer.expected.audience": "kafka",
+            "sasl.oauthbearer.token.endpoint.url": (
+                f"{provider.keycloak}/protocol/openid-connect/token"
+            ),
+            "sasl.oauthbearer.client.credentials.client.id": CLIENT,
+            "sasl.oauthbearer.client.credentials.client.secret": SECRET,
+        }
+        config.write_text("".join(f"{name}={value}\n" for name, value in given.items()))
+        words = ("--config", str(config), "--registry", f"127.0.0.1:{at}", "--cluster-id", CLUSTER)
+        with broker_process(tmp_path, *words) as broker:
+            assert registered(f"http://127.0.0.1:{at}", "a", USER) == 1
+            code, log = broker.stop()
+    assert code == 0, log
+    assert SECRET not in log
 
 
 @pytest.mark.real

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.config import Secret, SettingTable, overrides
 from moldau.errors import ConfigError
 from moldau.link import oauth_settings as rows
+from moldau.link import token_settings as asking
 from moldau.link.assertions import Assertion
 from moldau.link.backoff import Backoff
 from moldau.link.jaas import parse_jaas
@@ -34,23 +35,23 @@ _OPTIONS: Final = ("clientId", "clientSecret", "scope")
 def endpoint_of(settings: Settings) -> TokenEndpoint:
     """Return the endpoint. Raise ConfigError that says what is missing."""
     jaas = _jaas_options(settings)
-    secret = settings[rows.sasl_oauthbearer_client_credentials_client_secret]
+    secret = settings[asking.sasl_oauthbearer_client_credentials_client_secret]
     if secret is None and "clientSecret" in jaas:
         secret = Secret(jaas["clientSecret"])
     fields: dict[str, Any] = {
-        "client_id": settings[rows.sasl_oauthbearer_client_credentials_client_id]
+        "client_id": settings[asking.sasl_oauthbearer_client_credentials_client_id]
         or jaas.get("clientId"),
         "client_secret": secret,
-        "scope": settings[rows.sasl_oauthbearer_scope] or jaas.get("scope"),
+        "scope": settings[asking.sasl_oauthbearer_scope] or jaas.get("scope"),
         "extensions": _extensions(settings, jaas),
         "assertion": _assertion(settings),
-        "is_grant": settings[rows.sasl_oauthbearer_jwt_retriever_class] == rows.JWT_BEARER,
+        "is_grant": settings[asking.sasl_oauthbearer_jwt_retriever_class] == asking.JWT_BEARER,
         "tls": _tls(jaas),
         "timing": _timing(settings),
     }
     if settings[rows.sasl_oauthbearer_header_urlencode]:
         fields["encodes_header"] = True
-    url = settings[rows.sasl_oauthbearer_token_endpoint_url]
+    url = settings[asking.sasl_oauthbearer_token_endpoint_url]
     provider = (settings[rows.oauth] or "").lower()
     if url:
         is_entra = provider == rows.ENTRA
@@ -60,13 +61,13 @@ def endpoint_of(settings: Settings) -> TokenEndpoint:
         raise ConfigError(
             "it says where tokens are asked for with the client's id and secret: give it, or "
             f"{rows.oauth.name}={' or '.join(rows.OIDC_PROVIDERS)}",
-            setting=rows.sasl_oauthbearer_token_endpoint_url.name,
+            setting=asking.sasl_oauthbearer_token_endpoint_url.name,
         )
     if not issuer:
         raise ConfigError(
             f"its token endpoint follows from the issuer: give "
             f"{rows.sasl_oauthbearer_expected_issuer.name}, or "
-            f"{rows.sasl_oauthbearer_token_endpoint_url.name}",
+            f"{asking.sasl_oauthbearer_token_endpoint_url.name}",
             setting=rows.oauth.name,
             value=provider,
         )
@@ -120,25 +121,25 @@ def _assertion(settings: Settings) -> Assertion | None:
     """Return how assertions are made; None if a secret is shown. As in Java, an issuer or a file
     asks for one, and the grant jwt-bearer."""
     names = {
-        "iss": settings[rows.sasl_oauthbearer_assertion_claim_iss],
-        "sub": settings[rows.sasl_oauthbearer_assertion_claim_sub],
-        "aud": settings[rows.sasl_oauthbearer_assertion_claim_aud],
+        "iss": settings[asking.sasl_oauthbearer_assertion_claim_iss],
+        "sub": settings[asking.sasl_oauthbearer_assertion_claim_sub],
+        "aud": settings[asking.sasl_oauthbearer_assertion_claim_aud],
     }
-    file = settings[rows.sasl_oauthbearer_assertion_file]
-    is_grant = settings[rows.sasl_oauthbearer_jwt_retriever_class] == rows.JWT_BEARER
-    key_file = settings[rows.sasl_oauthbearer_assertion_private_key_file]
+    file = settings[asking.sasl_oauthbearer_assertion_file]
+    is_grant = settings[asking.sasl_oauthbearer_jwt_retriever_class] == asking.JWT_BEARER
+    key_file = settings[asking.sasl_oauthbearer_assertion_private_key_file]
     if not (file or names["iss"] or key_file or is_grant):
         return None
     return Assertion(
         file=file,
         key_file=key_file,
-        passphrase=settings[rows.sasl_oauthbearer_assertion_private_key_passphrase],
-        template_file=settings[rows.sasl_oauthbearer_assertion_template_file],
-        algorithm=settings[rows.sasl_oauthbearer_assertion_algorithm].upper(),
+        passphrase=settings[asking.sasl_oauthbearer_assertion_private_key_passphrase],
+        template_file=settings[asking.sasl_oauthbearer_assertion_template_file],
+        algorithm=settings[asking.sasl_oauthbearer_assertion_algorithm].upper(),
         claims=tuple((name, value) for name, value in names.items() if value),
-        expires_s=settings[rows.sasl_oauthbearer_assertion_claim_exp_seconds],
-        begins_s=settings[rows.sasl_oauthbearer_assertion_claim_nbf_seconds],
-        has_id=settings[rows.sasl_oauthbearer_assertion_claim_jti_include],
+        expires_s=settings[asking.sasl_oauthbearer_assertion_claim_exp_seconds],
+        begins_s=settings[asking.sasl_oauthbearer_assertion_claim_nbf_seconds],
+        has_id=settings[asking.sasl_oauthbearer_assertion_claim_jti_include],
     )
 
 
@@ -158,14 +159,14 @@ def _tls(jaas: Mapping[str, str]) -> TlsFiles | None:
 
 def _timing(settings: Settings) -> TokenTiming:
     usual = TokenTiming()
-    connect_ms = settings[rows.sasl_login_connect_timeout_ms]
-    read_ms = settings[rows.sasl_login_read_timeout_ms]
+    connect_ms = settings[asking.sasl_login_connect_timeout_ms]
+    read_ms = settings[asking.sasl_login_read_timeout_ms]
     return TokenTiming(
         usual.connect_s if connect_ms is None else connect_ms / 1000,
         usual.read_s if read_ms is None else read_ms / 1000,
         Backoff(
-            settings[rows.sasl_login_retry_backoff_ms],
-            settings[rows.sasl_login_retry_backoff_max_ms],
+            settings[asking.sasl_login_retry_backoff_ms],
+            settings[asking.sasl_login_retry_backoff_max_ms],
         ),
         settings[rows.sasl_login_refresh_window_factor],
     )

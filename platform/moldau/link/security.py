@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.errors import ConfigError
 from moldau.link import oauth_settings as oauth_rows
 from moldau.link import security_settings as rows
+from moldau.link import token_settings
 from moldau.link.jaas import LoginModule, parse_jaas
 from moldau.link.msk_iam import MskIam
 from moldau.link.oauth_settings import MSK_IAM, OIDC_PROVIDERS
@@ -142,7 +143,7 @@ def _token_source(
     if given is not None and named:
         raise ConfigError(
             "there are two sources of tokens: give an object as oauth=, or the settings of one "
-            f"({oauth_rows.sasl_oauthbearer_token_endpoint_url.name}), and not both",
+            f"({token_settings.sasl_oauthbearer_token_endpoint_url.name}), and not both",
             setting=oauth_rows.oauth.name,
         )
     if callable(given) or (given is None and not named):
@@ -162,10 +163,10 @@ def _token_source(
 def _preset(settings: Settings) -> MskIam | TokenEndpoint:
     """Return the source of tokens that the settings name. Raise ConfigError."""
     if (settings[oauth_rows.oauth] or "").lower() == MSK_IAM:
-        if settings[oauth_rows.sasl_oauthbearer_token_endpoint_url]:
+        if settings[token_settings.sasl_oauthbearer_token_endpoint_url]:
             raise ConfigError(
                 f"it has no effect with {oauth_rows.oauth.name}={MSK_IAM}: remove it",
-                setting=oauth_rows.sasl_oauthbearer_token_endpoint_url.name,
+                setting=token_settings.sasl_oauthbearer_token_endpoint_url.name,
             )
         return MskIam()
     from moldau.link.named_endpoint import endpoint_of
@@ -201,9 +202,9 @@ def _names_tokens(settings: Settings) -> bool:
         settings[row]
         for row in (
             oauth_rows.oauth,
-            oauth_rows.sasl_oauthbearer_token_endpoint_url,
-            oauth_rows.sasl_oauthbearer_client_credentials_client_id,
-            oauth_rows.sasl_oauthbearer_client_credentials_client_secret,
+            token_settings.sasl_oauthbearer_token_endpoint_url,
+            token_settings.sasl_oauthbearer_client_credentials_client_id,
+            token_settings.sasl_oauthbearer_client_credentials_client_secret,
         )
     )
 
@@ -262,7 +263,7 @@ def credentials_from(
         if tokens is None:
             raise ConfigError(
                 f"{OAUTHBEARER} needs a source of tokens: give "
-                f"{oauth_rows.sasl_oauthbearer_token_endpoint_url.name} with a client's id and "
+                f"{token_settings.sasl_oauthbearer_token_endpoint_url.name} with a client's id and "
                 f"secret, or oauth={', '.join(_PRESETS)}, or in Python an async function",
                 setting="sasl.mechanism",
             )

@@ -35,15 +35,17 @@ class SecurityOptions(TypedDict, total=False):
     sasl_kerberos_principal: str | None
     sasl_kerberos_keytab: str | None
     oauth: GivenTokens | str | None
-    sasl_oauthbearer_token_endpoint_url: str | None
     sasl_oauthbearer_expected_issuer: str | None
+    sasl_oauthbearer_extensions: str | Sequence[str]
+    sasl_oauthbearer_header_urlencode: bool | str
+    sasl_login_callback_handler_class: str | None
+    sasl_login_refresh_window_factor: float | str
+    sasl_oauthbearer_token_endpoint_url: str | None
     sasl_oauthbearer_client_credentials_client_id: str | None
     sasl_oauthbearer_client_id: str | None
     sasl_oauthbearer_client_credentials_client_secret: str | Secret | None
     sasl_oauthbearer_client_secret: str | Secret | None
     sasl_oauthbearer_scope: str | None
-    sasl_oauthbearer_extensions: str | Sequence[str]
-    sasl_oauthbearer_header_urlencode: bool | str
     sasl_oauthbearer_jwt_retriever_class: str
     sasl_oauthbearer_assertion_algorithm: str
     sasl_oauthbearer_assertion_claim_aud: str | None
@@ -56,9 +58,7 @@ class SecurityOptions(TypedDict, total=False):
     sasl_oauthbearer_assertion_private_key_file: str | None
     sasl_oauthbearer_assertion_private_key_passphrase: str | Secret | None
     sasl_oauthbearer_assertion_template_file: str | None
-    sasl_login_callback_handler_class: str | None
     sasl_login_connect_timeout_ms: int | str | None
     sasl_login_read_timeout_ms: int | str | None
     sasl_login_retry_backoff_ms: int | str
     sasl_login_retry_backoff_max_ms: int | str
-    sasl_login_refresh_window_factor: float | str

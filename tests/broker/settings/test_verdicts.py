@@ -27,6 +27,10 @@ DIFFERENCES: dict[tuple[str, str], tuple[Callable[[str], bool], str]] = {
     ("broker", "leader.replication.throttled.rate"): (is_any, STRICTER),
     ("broker", "follower.replication.throttled.rate"): (is_any, STRICTER),
     ("broker", "replica.alter.log.dirs.io.max.bytes.per.second"): (is_any, STRICTER),
+    ("broker", "sasl.login.connect.timeout.ms"): (is_any, STRICTER),
+    ("broker", "sasl.login.read.timeout.ms"): (is_any, STRICTER),
+    ("broker", "sasl.login.retry.backoff.max.ms"): (is_any, STRICTER),
+    ("broker", "sasl.login.retry.backoff.ms"): (is_any, STRICTER),
 }
 
 

@@ -9,7 +9,7 @@ missing. Certificates follow their files and the dynamic settings from the next 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import TYPE_CHECKING, Final
@@ -24,16 +24,17 @@ from moldau.broker.security.scram import ScramServer
 from moldau.broker.server.kerberos import in_a_thread, kerberos_logins
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
-from moldau.config import Secret
+from moldau.config import Secret, SettingTable, overrides
 from moldau.errors import ConfigError
+from moldau.link import oauth_settings, token_settings
 from moldau.link import security_settings as rows
 from moldau.link.endpoint_tokens import EndpointTokens
 from moldau.link.jaas import LoginModule, parse_jaas
+from moldau.link.named_endpoint import endpoint_of
 from moldau.link.security import GSSAPI, Security, credentials_from
 from moldau.link.security import Credentials as OwnCredentials
 from moldau.link.signed_tokens import TokenCheck, TokenTerms
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
-from moldau.link.token_endpoint import TokenEndpoint
 from moldau.link.token_keys import KeyFile, KeyTiming, KeyUrl
 from moldau.logging.gathering import SourceGathering
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
@@ -57,6 +58,8 @@ _FILE: Final = "file://"
 _NO_CERTIFICATE: Final = "none"
 _SECRET_BYTES: Final = 32
 _NONCE_BITS: Final = 144
+_CLIENT: Final = SettingTable(rows.SECURITY_ROWS)
+"""The settings of a client's encryption and login."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -366,24 +369,23 @@ def outgoing(
 
 
 def _own_tokens(own: Settings, runtime: Runtime) -> EndpointTokens:
-    """Return where this node gets its tokens. What Kafka's settings do not say may be in the login
-    module, as in older versions of Kafka. Raise ConfigError."""
-    text = _jaas(own, OAUTHBEARER)
-    options = {} if text is None else parse_jaas(text.reveal()).options
-    id_row = oauth.sasl_oauthbearer_client_credentials_client_id
-    secret_row = oauth.sasl_oauthbearer_client_credentials_client_secret
-    url_row = oauth.sasl_oauthbearer_token_endpoint_url
-    url, client_id = own[url_row], own[id_row] or options.get("clientId")
-    secret = own[secret_row]
-    if secret is None and "clientSecret" in options:
-        secret = Secret(options["clientSecret"])
-    for row, value in ((url_row, url), (id_row, client_id), (secret_row, secret)):
-        if not value:
-            raise ConfigError("connections to other nodes by OAUTHBEARER need it", setting=row.name)
-    assert url is not None
-    scope = own[oauth.sasl_oauthbearer_scope] or options.get("scope")
-    endpoint = TokenEndpoint(url, client_id, secret, scope, encodes_header=True)
-    return EndpointTokens(endpoint, runtime, "")
+    """Return where this node gets its tokens: as a client with its settings. Raise ConfigError."""
+    row = token_settings.sasl_oauthbearer_token_endpoint_url
+    if not own[row]:
+        raise ConfigError("connections to other nodes by OAUTHBEARER need it", setting=row.name)
+    asked: dict[str, str | tuple[str, ...] | None] = {**_token_client(own)}
+    return EndpointTokens(endpoint_of(_CLIENT.resolve(overrides(asked))), runtime, "")
+
+
+def _token_client(own: Settings) -> dict[str, str]:
+    """Return the settings of a client that gets its tokens as this node does. What Kafka's settings
+    do not say may be in the login module, as in older versions of Kafka; so is the encryption of
+    the endpoint, as in Kafka."""
+    found = _given_of(own, token_settings.TOKEN_ROWS)
+    jaas = _jaas(own, OAUTHBEARER)
+    if jaas is not None:
+        found[rows.sasl_jaas_config.name] = jaas.reveal()
+    return {**found, oauth_settings.sasl_oauthbearer_header_urlencode.name: "true"}
 
 
 def to_controllers(settings: Settings, runtime: Runtime) -> Security | None:
@@ -413,12 +415,7 @@ def own_client(settings: Settings, address: str) -> dict[str, str]:
     found = {rows.security_protocol.name: protocol, "bootstrap.servers": address}
     own = own_settings(settings, listeners.inter_broker)
     if protocol.endswith("SSL"):
-        given = (own.table.find(row.name) for row in rows.SECURITY_ROWS)
-        found.update(
-            (row.name, _text(row, own[row]))
-            for row in given
-            if row is not None and row.name.startswith("ssl.") and own.is_given(row)
-        )
+        found.update(_given_of(own, (each for each in _CLIENT if each.name.startswith("ssl."))))
     if protocol.startswith("SASL"):
         mechanism = settings[sasl.sasl_mechanism_inter_broker_protocol]
         found[rows.sasl_mechanism.name] = mechanism
@@ -427,7 +424,17 @@ def own_client(settings: Settings, address: str) -> dict[str, str]:
             found[rows.sasl_jaas_config.name] = jaas.reveal()
         if service is not None:
             found[rows.sasl_kerberos_service_name.name] = service
+        if mechanism.upper() == OAUTHBEARER:
+            found.update(_token_client(own))
     return found
+
+
+def _given_of(own: Settings, wanted: Iterable[Row]) -> dict[str, str]:
+    """Return the given settings among those of a client's rows."""
+    known = (own.table.find(each.name) for each in wanted)
+    return {
+        row.name: _text(row, own[row]) for row in known if row is not None and own.is_given(row)
+    }
 
 
 def _text(row: Row, value: object) -> str:

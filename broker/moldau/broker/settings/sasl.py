@@ -81,34 +81,6 @@ sasl_login_class = Setting(
     None,
     "A Java class that logs in.",
 )
-sasl_login_connect_timeout_ms = Setting(
-    "sasl.login.connect.timeout.ms",
-    INT,
-    None,
-    "How long the connection to an identity provider may take.",
-    importance=Importance.LOW,
-)
-sasl_login_read_timeout_ms = Setting(
-    "sasl.login.read.timeout.ms",
-    INT,
-    None,
-    "How long the answer of an identity provider may take.",
-    importance=Importance.LOW,
-)
-sasl_login_retry_backoff_ms = Setting(
-    "sasl.login.retry.backoff.ms",
-    LONG,
-    100,
-    "The first pause between attempts to reach an identity provider.",
-    importance=Importance.LOW,
-)
-sasl_login_retry_backoff_max_ms = Setting(
-    "sasl.login.retry.backoff.max.ms",
-    LONG,
-    10_000,
-    "The longest pause between attempts to reach an identity provider.",
-    importance=Importance.LOW,
-)
 sasl_login_refresh_window_factor = Setting(
     "sasl.login.refresh.window.factor",
     DOUBLE,

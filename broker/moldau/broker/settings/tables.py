@@ -42,6 +42,7 @@ from moldau.broker.settings.resource import ResourceSettings, is_usable, resourc
 from moldau.broker.settings.rules import RULES
 from moldau.config import BadSettings, Layer, Problem, Setting, Settings, SettingTable, SourceKind
 from moldau.config.table import Row
+from moldau.link import token_settings
 
 NOUNS = (
     node,
@@ -62,6 +63,7 @@ NOUNS = (
     tls,
     sasl,
     oauth,
+    token_settings,
     quota,
     telemetry,
     registry,

@@ -12,7 +12,8 @@ from collections.abc import Mapping
 from typing import Final
 
 _LOGINS: Final = "logins"
-_OAUTH: Final = "OAuth tokens by assertions, and their scopes"
+_OAUTH: Final = "OAuth tokens by their scopes"
+_PLUGINS: Final = "logins that are renewed by plugins"
 _QUOTAS: Final = "quotas"
 _QUORUM: Final = "finer control of the quorum"
 _FOLLOWERS: Final = "finer control of followers"
@@ -38,9 +39,10 @@ WAITING: Final[Mapping[str, str]] = {
     "principal.builder.class": _LOGINS,
     "remote.": _TIERED,
     "replica.socket.receive.buffer.bytes": _FOLLOWERS,
-    "sasl.login.": "logins that are renewed by plugins",
-    "sasl.oauthbearer.assertion.": _OAUTH,
-    "sasl.oauthbearer.jwt.": "plugins for tokens",
+    "sasl.login.callback.handler.class": _PLUGINS,
+    "sasl.login.class": _PLUGINS,
+    "sasl.login.refresh.": _PLUGINS,
+    "sasl.oauthbearer.jwt.validator.": "plugins for tokens",
     "sasl.oauthbearer.scope.": _OAUTH,
     "share.coordinator.cached.buffer.max.bytes": "buffers of coordinators that are kept",
     "ssl.allow.": "checks of the names in a new certificate",
