@@ -235,10 +235,13 @@ def issued_token(status: int, body: bytes, url: str) -> IssuedToken:
 
 
 def shown_url(url: str) -> str:
-    """Return a URL without what may be secret in it."""
+    """Return a URL without what may be secret in it: its user and its query."""
     from urllib.parse import urlsplit
 
-    parts = urlsplit(url)
+    try:
+        parts = urlsplit(url)
+    except ValueError:
+        return "a URL that is none"
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 

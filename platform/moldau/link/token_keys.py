@@ -2,7 +2,8 @@
 
 Invariants: keys that cannot be used leave the present ones as they are. Without keys no token is
 accepted. A URL is asked once at a time, after a failure with growing pauses, and for unknown keys
-at most once a pause: clients that send nonsense cannot make the node ask more often.
+at most once a pause: clients that send nonsense cannot make the node ask more often. What may be
+secret in a URL, its user and its query, is in no log.
 """
 
 from __future__ import annotations
@@ -12,13 +13,14 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.errors import ConfigError
 from moldau.link.signed_tokens import key_set, no_keys
+from moldau.link.token_endpoint import shown_url
 from moldau.runtime.http_get import CannotGet, http_get
 from moldau.runtime.real_files import RealFiles
 from moldau.runtime.timeouts import timeout
 
 if TYPE_CHECKING:
     from moldau.logging import Logger
-    from moldau.runtime import Runtime
+    from moldau.runtime import Clock, Runtime
 
 _LOOK_SECONDS: Final = 1.0
 _GET_SECONDS: Final = 5.0
@@ -28,13 +30,14 @@ _UNKNOWN_PAUSE_S: Final = 10.0
 
 
 class KeyFile:
-    """The public keys in a file, which are read again when it has changed."""
+    """The public keys in a file, which are read again when it has changed. It reads in the thread
+    that calls it, so logins with such keys are checked beside the event loop, one at a time."""
 
-    def __init__(self, path: str, runtime: Runtime, log: Logger, setting: str) -> None:
+    def __init__(self, path: str, clock: Clock, log: Logger, setting: str) -> None:
         """`setting` is the name of the setting that has the path, for errors."""
         self._path = path
         self._setting = setting
-        self._clock = runtime.clock
+        self._clock = clock
         self._log = log
         self._seen = self._look()
         self._looked_at = self._clock.monotonic()
@@ -140,7 +143,7 @@ class KeyUrl:
             self._pause_s = min(self._pause_s * 2, self._timing.backoff_max_s)
             self._log.warn(
                 "the keys of tokens cannot be fetched; those that are known stay",
-                url=self._url,
+                url=shown_url(self._url),
                 why=str(error),
                 known=len(self._keys.keys),
             )

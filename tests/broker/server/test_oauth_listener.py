@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from base64 import b64encode
 from pathlib import Path
 
@@ -14,15 +15,19 @@ from moldau.client import Admin, Producer
 from moldau.config import BadSettings
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode
+from moldau.link import token_keys
 from moldau.link.sasl import LoginRefused
 from moldau.runtime import Runtime
+from moldau.runtime.real_files import RealFiles
 from tests.broker.server.houses import house
 from tests.broker.server.secure_houses import CANARY, SecureHouse, replicated, two_nodes
 from tests.broker.server.token_provider import provider
-from tests.runtime.arena import HOST, play
+from tests.runtime.arena import HOST, play, until
 
 LIFE_S = 6.0
 """Of a token: one of a second would end before a busy machine has renewed it."""
+LOOK_SECONDS = 1.1
+"""A file of keys is looked at once a second at most."""
 KEY = ECKey.generate_key("P-256", parameters={"kid": "one"})
 
 
@@ -42,9 +47,9 @@ def settings_of(folder: Path) -> dict[str, str]:
     }
 
 
-def token(now_s: float, seconds: float) -> str:
+def token(now_s: float, seconds: float, key: ECKey = KEY, kid: str = "one") -> str:
     claims = {"iss": "https://idp", "aud": "kafka", "sub": "alice", "exp": now_s + seconds}
-    return jwt.encode({"alg": "ES256", "kid": "one"}, claims, KEY)
+    return jwt.encode({"alg": "ES256", "kid": kid}, claims, key)
 
 
 def test_tokens_are_renewed_on_the_live_connection(tmp_path: Path) -> None:
@@ -127,6 +132,62 @@ def test_brokers_log_in_at_each_other_with_tokens_of_the_provider(tmp_path: Path
             assert len(idp.forms) <= 2, "once for each node"
         for each in two.houses:
             assert not [line for line in each.lines if CANARY in line or "eyJ" in line]
+
+    play("asyncio", main)
+
+
+def test_a_file_of_keys_is_read_beside_the_event_loop(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The first token of a new key counts."""
+    loops, readers = {threading.get_ident()}, set[int]()
+    new = ECKey.generate_key("P-256", parameters={"kid": "new"})
+
+    class Watched(RealFiles):
+        def read_text(self, path: str) -> str:
+            readers.add(threading.get_ident())
+            return super().read_text(path)
+
+    async def main(runtime: Runtime) -> None:
+        async def bring() -> str:
+            return token(runtime.clock.wall_ms() / 1000, 60, new, "new")
+
+        loops.add(threading.get_ident())
+        async with house(runtime) as plain:
+            at = SecureHouse(runtime, plain.directory, settings_of(tmp_path))
+            broker = await at.start()
+            try:
+                given = {
+                    "bootstrap.servers": f"{HOST}:{broker.endpoints['SASL_PLAINTEXT'].port}",
+                    "security.protocol": "SASL_PLAINTEXT",
+                    "sasl.mechanism": "OAUTHBEARER",
+                }
+                begun = runtime.clock.monotonic()
+                with pytest.raises(LoginRefused):
+                    async with Admin(given, oauth=bring):
+                        pass
+                both = KeySet([KEY, new]).as_dict(private=False)
+                (tmp_path / "keys.json").write_text(json.dumps(both))
+                await until(lambda: runtime.clock.monotonic() - begun > LOOK_SECONDS)
+                async with Admin(given, oauth=bring):
+                    pass
+            finally:
+                await broker.aclose()
+
+    monkeypatch.setattr(token_keys, "RealFiles", Watched)
+    play("asyncio", main)
+    assert readers
+    assert not readers & loops
+
+
+def test_a_wrong_place_of_keys_shows_no_secret(tmp_path: Path) -> None:
+    async def main(runtime: Runtime) -> None:
+        async with house(runtime) as plain:
+            url = "http://user:canary@idp.example.com/keys?token=canary"
+            given = {**settings_of(tmp_path), "sasl.oauthbearer.jwks.endpoint.url": url}
+            with pytest.raises(ConfigError, match=r"http://idp\.example\.com/keys") as caught:
+                await SecureHouse(runtime, plain.directory, given).start()
+            assert "canary" not in str(caught.value)
 
     play("asyncio", main)
 

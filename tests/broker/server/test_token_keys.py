@@ -108,6 +108,20 @@ def test_nothing_is_let_in_without_keys_and_failures_keep_the_known_ones() -> No
     play("asyncio", main)
 
 
+def test_what_may_be_secret_in_the_url_of_keys_is_in_no_log() -> None:
+    async def main(runtime: Runtime) -> None:
+        lines: list[str] = []
+        with provider(published(FIRST)) as at:
+            at.status = 500
+            url = at.url.replace("http://", "http://user:canary@") + "?token=canary"
+            await checking(runtime, url, lines)
+        (line,) = lines
+        assert at.url in line
+        assert "canary" not in line
+
+    play("asyncio", main)
+
+
 @pytest.mark.parametrize(
     ("url", "is_fetched"),
     [

@@ -3,23 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import partial
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING
 
 from moldau.broker.security.gssapi import Acceptor, GssServer, own_realm
 from moldau.broker.security.kerberos_names import KerberosNames, parse_kerberos_rules
 from moldau.broker.settings import sasl
 from moldau.errors import ConfigError
 from moldau.link.gss import library
-from moldau.link.one_thread import OneThread
-from moldau.link.sasl import Work
 from moldau.link.security import GSSAPI
 
 if TYPE_CHECKING:
-    from moldau.broker.security.login import Away, Step
     from moldau.config import Settings
     from moldau.link.jaas import LoginModule
-    from moldau.runtime import Runtime
 
 
 def kerberos_logins(own: Settings, module: LoginModule, setting: str) -> Callable[[], GssServer]:
@@ -44,23 +39,3 @@ def kerberos_logins(own: Settings, module: LoginModule, setting: str) -> Callabl
         raise
     names = KerberosNames(rules, own_realm())
     return lambda: GssServer(acceptor, names)
-
-
-def in_a_thread(runtime: Runtime) -> Away:
-    """Return what does steps of logins in a thread, one at a time: each reads the key table, and
-    writes to the system's record of tickets."""
-    thread = OneThread()
-
-    async def work(step: Step, then: Callable[[Step], object]) -> None:
-        try:
-            answer = await thread.result(runtime, Work(step))
-        except Exception as error:  # the login waits for an answer, whatever went wrong
-            then(partial(_fail, error))
-        else:
-            then(lambda: answer)
-
-    return lambda step, then: runtime.spawn(work(step, then), name="kerberos-login")
-
-
-def _fail(error: Exception) -> NoReturn:
-    raise error

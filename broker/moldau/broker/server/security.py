@@ -21,7 +21,8 @@ from moldau.broker.security.mapping import mapper, parse_rules
 from moldau.broker.security.oauth import OAUTHBEARER, OAuthServer
 from moldau.broker.security.plain import PLAIN, PlainServer, users_of
 from moldau.broker.security.scram import ScramServer
-from moldau.broker.server.kerberos import in_a_thread, kerberos_logins
+from moldau.broker.server.kerberos import kerberos_logins
+from moldau.broker.server.login_thread import in_a_thread
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
 from moldau.config import Secret, SettingTable, overrides
@@ -35,6 +36,7 @@ from moldau.link.security import GSSAPI, Security, credentials_from
 from moldau.link.security import Credentials as OwnCredentials
 from moldau.link.signed_tokens import TokenCheck, TokenTerms
 from moldau.link.tls import ReloadedContext, client_context, server_context, tls_files
+from moldau.link.token_endpoint import shown_url
 from moldau.link.token_keys import KeyFile, KeyTiming, KeyUrl
 from moldau.logging.gathering import SourceGathering
 from moldau.protocol.scram import SCRAM_MECHANISMS, ScramMechanism
@@ -242,13 +244,12 @@ async def _method(name: str, listener: Listener, own: Settings, ground: Security
         passwords = users_of(module.options)
         return Method(lambda: PlainServer(passwords), lifetime_ms)
     if name == OAUTHBEARER:
-        check = await _token_check(own, ground)
-        return Method(lambda: OAuthServer(check), lifetime_ms)
+        return await _by_token(own, lifetime_ms, ground)
     if name == GSSAPI:
         module = _module(own, listener.name, GSSAPI)
         setting = _jaas_name(listener.name, GSSAPI)
         begin_kerberos = await ground.runtime.run_blocking(kerberos_logins, own, module, setting)
-        return Method(begin_kerberos, lifetime_ms, in_a_thread(ground.runtime))
+        return Method(begin_kerberos, lifetime_ms, in_a_thread(ground.runtime, "kerberos-login"))
     mechanism = SCRAM_MECHANISMS[name]
 
     def begin() -> ScramServer:
@@ -264,9 +265,9 @@ async def _method(name: str, listener: Listener, own: Settings, ground: Security
     return Method(begin, lifetime_ms)
 
 
-async def _token_check(own: Settings, ground: SecurityGround) -> TokenCheck:
-    """Return the check of tokens. Nothing about it is optional: without an issuer, an audience or
-    keys the listener does not open."""
+async def _by_token(own: Settings, lifetime_ms: int, ground: SecurityGround) -> Method:
+    """Return the logins with tokens. Nothing about their check is optional: without an issuer, an
+    audience or keys the listener does not open."""
     issuer = own[oauth.sasl_oauthbearer_expected_issuer]
     audiences = own[oauth.sasl_oauthbearer_expected_audience] or ()
     location = own[oauth.sasl_oauthbearer_jwks_endpoint_url] or _known_location(own) or ""
@@ -284,28 +285,32 @@ async def _token_check(own: Settings, ground: SecurityGround) -> TokenCheck:
         own[oauth.sasl_oauthbearer_sub_claim_name],
         own[oauth.sasl_oauthbearer_clock_skew_seconds],
     )
-    clock = ground.runtime.clock
+    runtime = ground.runtime
     keys = await _keys_at(location, own, ground)
-    return TokenCheck(terms, keys, lambda: clock.wall_ms() / 1000)
+    check = TokenCheck(terms, keys, lambda: runtime.clock.wall_ms() / 1000)
+    away = in_a_thread(runtime, "token-login") if isinstance(keys, KeyFile) else None
+    return Method(lambda: OAuthServer(check), lifetime_ms, away)
 
 
 async def _keys_at(location: str, own: Settings, ground: SecurityGround) -> KeyFile | KeyUrl:
+    setting = oauth.sasl_oauthbearer_jwks_endpoint_url.name
+    runtime, log = ground.runtime, ground.log
     if location.startswith(_FILE):
-        setting = oauth.sasl_oauthbearer_jwks_endpoint_url.name
-        return KeyFile(location.removeprefix(_FILE), ground.runtime, ground.log, setting)
+        path = location.removeprefix(_FILE)
+        return await runtime.run_blocking(KeyFile, path, runtime.clock, log, setting)
     fault = check_url(location)
     if fault is not None:
         raise ConfigError(
             f"{fault}, or a file: file:///path/of/jwks.json",
-            setting=oauth.sasl_oauthbearer_jwks_endpoint_url.name,
-            value=location,
+            setting=setting,
+            value=shown_url(location),
         )
     timing = KeyTiming(
         own[oauth.sasl_oauthbearer_jwks_endpoint_refresh_ms] / 1000,
         own[oauth.sasl_oauthbearer_jwks_endpoint_retry_backoff_ms] / 1000,
         own[oauth.sasl_oauthbearer_jwks_endpoint_retry_backoff_max_ms] / 1000,
     )
-    keys = KeyUrl(location, timing, ground.runtime, ground.log)
+    keys = KeyUrl(location, timing, runtime, log)
     await keys.first()
     return keys
 
