@@ -24,6 +24,7 @@ from moldau.config import Secret
 from moldau.errors import ConfigError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.backoff import Backoff
+from moldau.link.oauth_settings import ENTRA, KEYCLOAK
 from moldau.link.sasl import LoginRefused
 
 if TYPE_CHECKING:
@@ -126,14 +127,12 @@ class TokenEndpoint:
     @classmethod
     def of_keycloak(cls, issuer: str, **fields: Any) -> Self:
         """Return the endpoint of an issuer of Keycloak."""
-        url = f"{issuer.rstrip('/')}/{_KEYCLOAK_PATH}"
-        return cls(url, **{"encodes_header": True, **fields})
+        return cls(known_url(KEYCLOAK, issuer), **{"encodes_header": True, **fields})
 
     @classmethod
     def of_entra(cls, issuer: str, **fields: Any) -> Self:
         """Return the endpoint of an issuer of Microsoft Entra ID."""
-        url = f"{issuer.rstrip('/').removesuffix('/v2.0')}/{_ENTRA_PATH}"
-        return cls(url, **{"encodes_header": True, "is_entra": True, **fields})
+        return cls(known_url(ENTRA, issuer), **{"encodes_header": True, "is_entra": True, **fields})
 
     def scope_for(self, bootstrap: str) -> str | None:
         """Return the scope of tokens for these brokers. Raise LoginRefused if there must be one."""
@@ -146,6 +145,15 @@ class TokenEndpoint:
                 "Entra needs a scope: give sasl.oauthbearer.scope=api://APPLICATION/.default",
             )
         return f"https://{found[1].lower()}/.default"
+
+
+def known_url(provider: str, issuer: str) -> str:
+    """Return the token endpoint of an issuer of Keycloak or Entra."""
+    base = issuer.rstrip("/")
+    if provider == KEYCLOAK:
+        return f"{base}/{_KEYCLOAK_PATH}"
+    assert provider == ENTRA, provider
+    return f"{base.removesuffix('/v2.0')}/{_ENTRA_PATH}"
 
 
 class TokenForm(NamedTuple):

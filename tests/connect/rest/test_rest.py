@@ -15,6 +15,7 @@ import pytest
 
 from moldau.connect.rest.exposition import documented
 from moldau.testing.threaded import SyncEmbeddedBroker
+from tests.broker.server.token_provider import provider
 from tests.connect.processes import Worker, wait_until
 from tests.connect.third_party import install
 from tests.connect.worker.test_end_to_end import Scene, content, lines, numbers
@@ -99,6 +100,23 @@ def test_a_connector_lives_through_all_of_its_states(worker: Worker, name: str) 
     assert worker.ask("DELETE", one) == (204, None)
     refused(worker.ask("GET", one), 404, "not found")
     wait_until(lambda: worker.ask("GET", f"{one}/status")[0] == 404, "its status is gone")
+
+
+def test_a_config_makes_the_worker_ask_no_url_for_tokens(worker: Worker, name: str) -> None:
+    """CVE-2025-27817: the author of a config reaches no inner address."""
+    with provider() as inner:
+        login = {
+            "security.protocol": "SASL_PLAINTEXT",
+            "sasl.mechanism": "OAUTHBEARER",
+            "sasl.oauthbearer.token.endpoint.url": inner.url,
+            "sasl.oauthbearer.client.credentials.client.id": "a",
+            "sasl.oauthbearer.client.credentials.client.secret": "b",
+        }
+        overrides = {f"producer.override.{key}": value for key, value in login.items()}
+        body = {"name": name, "config": {**numbers(name, 1), **overrides}}
+        refused(worker.ask("POST", "/connectors", body), 400, "oauthbearer.allowed.urls")
+        assert worker.ask("GET", f"/connectors/{name}")[0] == 404
+        assert (inner.asked, inner.forms) == (0, [])
 
 
 def test_more_tasks_and_other_settings_reach_what_runs(worker: Worker, name: str) -> None:

@@ -30,6 +30,7 @@ from moldau.connect.storage.keys import TargetState, TaskId
 from moldau.connect.storage.statuses import ConnectorState, Status
 from moldau.connect.task.clients import refused_overrides, wrong_overrides
 from moldau.connect.task.diagnosis import without
+from moldau.connect.task.token_places import refused_places
 from moldau.connect.transforms.python import allowed_modules
 from moldau.connect.worker.guarantee import guarantee_of
 from moldau.connect.worker.promises import promise_problems, unused_boundaries
@@ -291,11 +292,13 @@ def validated(
     given = {name: value for name, value in config.items() if value is not None}
     props, secrets = resolved(given, worker)
     secrets |= secret_values(props)
+    places = refused_places(props, worker)
+    asks = asks and not places  # a connector that is asked may use its clients
     with allowed_modules(worker):
         infos = validate(
             catalogue(), {**config, **props}, ask_connector=asks, is_dry_run=is_dry_run
         )
-    for name, reason in refused_overrides(given, worker).items():
+    for name, reason in {**refused_overrides(given, worker), **places}.items():
         infos.add_error(name, reason)
     for name, reason in wrong_overrides(props).items():
         infos.add_error(name, reason)

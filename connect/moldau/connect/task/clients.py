@@ -4,7 +4,7 @@ A client gets the settings that all clients of the worker share, then the worker
 (`producer.`, `consumer.`, `admin.`), then the connector's overrides (`producer.override.` and so
 on). `connector.client.config.override.policy` says what a connector may set: All, None, Principal
 (only its identity to the cluster), or Allowlist (KIP-1188: the names in
-`connector.client.config.override.allowlist`).
+`connector.client.config.override.allowlist`). Places of tokens are `token_places`' matter.
 
 Invariant: a setting that the policy forbids is rejected with its key, never silently dropped.
 """
@@ -16,6 +16,7 @@ from typing import Any, Final
 from moldau.client import Admin, Consumer, Producer
 from moldau.config.problems import BadSettings
 from moldau.connect.task.settings import Config, beneath, client_settings, listed
+from moldau.connect.task.token_places import refused_places
 from moldau.errors import ConfigError
 
 POLICY: Final = "connector.client.config.override.policy"
@@ -37,7 +38,12 @@ def policy_of(worker: Config) -> str:
 
 
 def refused_overrides(config: Config, worker: Config) -> dict[str, str]:
-    """Return the keys of the connector's config that the policy forbids, each with the reason."""
+    """Return the keys of the connector's config that the policy forbids, and places of tokens that
+    the worker does not allow, each with the reason."""
+    return {**refused_places(config, worker), **_forbidden(config, worker)}
+
+
+def _forbidden(config: Config, worker: Config) -> dict[str, str]:
     policy = policy_of(worker)
     if policy == "all":
         return {}

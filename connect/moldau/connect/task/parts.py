@@ -19,6 +19,7 @@ from moldau.connect.task.chain import Chain, Converters, name_of
 from moldau.connect.task.clients import settings_for
 from moldau.connect.task.messages import TaskSpec
 from moldau.connect.task.settings import ErrorSettings, beneath
+from moldau.connect.task.token_places import check_places
 from moldau.connect.task.tolerance import Reporter, Tolerance, Waits
 from moldau.connect.transforms.python import allowed_modules
 
@@ -84,6 +85,7 @@ def make_parts(owner: Owner, reporters: list[Reporter]) -> Parts:
     config, secrets = resolved(spec.connector_config, spec.worker)
     task_config, more = resolved(spec.task_config, spec.worker)
     worker, of_worker = resolved(spec.worker, spec.worker)
+    check_places({**config, **task_config}, worker)
     tolerance = Tolerance(ErrorSettings.of(config), owner, reporters)
     plugins = catalogue()
     with allowed_modules(worker):

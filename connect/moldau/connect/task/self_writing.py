@@ -16,6 +16,7 @@ from moldau.connect.installed.secrets import secret_values
 from moldau.connect.task.clients import settings_for
 from moldau.connect.task.offsets import AskedOffsets
 from moldau.connect.task.runner import TaskRunner, in_order
+from moldau.connect.task.token_places import check_places
 from moldau.connect.task.topic_creation import TopicCreation
 
 Reached = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -34,6 +35,7 @@ class SelfWritingRunner(TaskRunner):
         config, secrets = resolved(spec.connector_config, spec.worker)
         task_config, more = resolved(spec.task_config, spec.worker)
         worker, of_worker = resolved(spec.worker, spec.worker)
+        check_places({**config, **task_config}, worker)
         self.secrets |= secrets | more | of_worker | secret_values(config)
         task = connector_class(spec.connector_config)().task_class()()
         if not isinstance(task, SelfWritingSourceTask):

@@ -52,6 +52,19 @@ EVERY_WORKER: Final = (
         "With Allowlist: the names that a connector may set, separated by commas.",
     ),
     SettingRow(
+        "org.apache.kafka.sasl.oauthbearer.allowed.urls",
+        None,
+        "The token endpoints that configs of connectors may name for their clients, separated by "
+        "commas; Kafka has it as a property of Java. The worker's own settings need no leave.",
+        is_ours=True,
+    ),
+    SettingRow(
+        "org.apache.kafka.sasl.oauthbearer.allowed.files",
+        None,
+        "The same for files with assertions and with their keys.",
+        is_ours=True,
+    ),
+    SettingRow(
         "task.isolation",
         "shared",
         "Where tasks run: shared (in a few processes), process (each in its own) or thread (in the "

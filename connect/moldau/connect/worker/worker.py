@@ -21,6 +21,7 @@ from moldau.connect.storage.statuses import ConnectorState
 from moldau.connect.task.membership import StopFor
 from moldau.connect.task.messages import Message, TaskSpec
 from moldau.connect.task.settings import whole
+from moldau.connect.task.token_places import check_places
 from moldau.connect.worker.connector import ConnectorThread, WorkerConnectorContext
 from moldau.connect.worker.eviction import evict
 from moldau.connect.worker.hosts import Hosts, TaskConnection, cannot_start
@@ -123,6 +124,7 @@ class Worker:
 
         def start() -> str | None:
             props, _, ttl_ms = resolved_for_a_time(config, self._settings)
+            check_places(props, self._settings)
             if ttl_ms is not None and config.get("config.action.reload", "restart") == "restart":
                 loop.call_soon_threadsafe(self._listener.on_outdated, name, ttl_ms)
             connector = connector_class(config)()
