@@ -8,7 +8,7 @@ page and in no audit line.
 from __future__ import annotations
 
 import math
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Final, Protocol, Self, TypeVar
@@ -17,11 +17,10 @@ from moldau.cli.commands.acl_words import principal_of, told
 from moldau.cli.numbers import exact
 from moldau.client import Admin
 from moldau.client.admin.quotas import QuotaAdmin, QuotaEntity
-from moldau.client.admin.security import ITERATIONS, Acl, AclFilter, SecurityAdmin
+from moldau.client.admin.security import ITERATIONS, Acl, AclFilter, SecurityAdmin, in_turn
 from moldau.console.access import PASSWORD
 from moldau.console.previews import Effect, Preview, check_typed, given
 from moldau.console.rendering import BadForm
-from moldau.errors import MoldauError
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 from moldau.protocol.scram import (
     ITERATIONS_MAX,
@@ -218,36 +217,20 @@ class UserChange:
             check_typed(form, self.user)
             users = {each.name: each.iterations for each in await security.describe_users()}
             held = [each for each in self.mechanisms if each in users.get(self.user, {})]
-            await self._in_turn(held, lambda one: security.delete_user(self.user, mechanism=one))
+            await in_turn(
+                self.user, held, lambda one: security.delete_user(self.user, mechanism=one)
+            )
             return
         given_first, given_again = form.get(PASSWORD, ""), form.get(f"{PASSWORD}.again")
         if not given_first or given_first != given_again:
             raise BadForm("give the new password twice, the same one")
-        await self._in_turn(
+        await in_turn(
+            self.user,
             self.mechanisms,
             lambda one: security.set_password(
                 self.user, given_first, mechanism=one, iterations=self.iterations
             ),
         )
-
-    async def _in_turn(
-        self,
-        mechanisms: Sequence[ScramMechanism],
-        change: Callable[[ScramMechanism], Awaitable[None]],
-    ) -> None:
-        """Change one mechanism after the other: a request that names a user twice is refused, by
-        Kafka too. Raise BadForm with what is done if a later one fails."""
-        for index, each in enumerate(mechanisms):
-            try:
-                await change(each)
-            except MoldauError as error:
-                if index == 0:
-                    raise
-                done = ", ".join(one.sasl_name for one in mechanisms[:index])
-                raise BadForm(
-                    f"{self.user} is changed for {done} and not for {each.sasl_name}, so that each "
-                    f"has another password: ask for the change again. Why: {error}"
-                ) from error
 
 
 @dataclass(frozen=True, slots=True)

@@ -94,7 +94,7 @@ def _change(arguments: Namespace, context: Context) -> int:
 
 
 def _set(arguments: Namespace, context: Context, *, is_new: bool) -> int:
-    from moldau.client.admin.security import SecurityAdmin
+    from moldau.client.admin.security import SecurityAdmin, in_turn
 
     user = arguments.user
     path = arguments.out if is_new else None
@@ -110,10 +110,12 @@ def _set(arguments: Namespace, context: Context, *, is_new: bool) -> int:
             _write_settings(path, base, arguments, password)
 
         async def change(client: Admin) -> None:
-            for each in _wanted(arguments):
-                await SecurityAdmin(client).set_password(
-                    user, password, mechanism=each, iterations=arguments.iterations
-                )
+            security, count = SecurityAdmin(client), arguments.iterations
+            await in_turn(
+                user,
+                _wanted(arguments),
+                lambda one: security.set_password(user, password, mechanism=one, iterations=count),
+            )
 
         admin.run(change)
     where = "" if path is None else f"; the client's settings are in {path}"

@@ -11,11 +11,12 @@ derives the keys that it keeps.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Awaitable, Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Self
 
 from moldau.client.admin.requests import error_of, value_of
+from moldau.errors import MoldauError
 from moldau.errors.codes import KafkaError, raise_for
 from moldau.link.cluster import CONTROLLER
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
@@ -83,6 +84,32 @@ class ScramUser(NamedTuple):
 
     name: str
     iterations: dict[ScramMechanism, int]
+
+
+class PartlyChanged(MoldauError):
+    """A change of a user is made for some mechanisms, and not for all that were asked."""
+
+
+async def in_turn(
+    user: str,
+    mechanisms: Sequence[ScramMechanism],
+    change: Callable[[ScramMechanism], Awaitable[None]],
+) -> None:
+    """Change a user's credential for one mechanism after the other: a cluster refuses a request
+    that names a user twice. Raise PartlyChanged if one fails after another is done."""
+    for index, each in enumerate(mechanisms):
+        try:
+            await change(each)
+        except MoldauError as error:
+            if index == 0:
+                raise
+            raise PartlyChanged(
+                "the change is made for some mechanisms and not for all: ask for it again",
+                user=user,
+                made=", ".join(one.sasl_name for one in mechanisms[:index]),
+                failed=each.sasl_name,
+                why=str(error),
+            ) from error
 
 
 class SecurityAdmin:
@@ -174,11 +201,13 @@ class SecurityAdmin:
     async def delete_user(self, user: str, *, mechanism: ScramMechanism | None = None) -> None:
         """Remove the credential of a user for a mechanism, or for all. Rules about it stay."""
         mechanisms = [mechanism] if mechanism is not None else await self._mechanisms_of(user)
-        for each in mechanisms:  # a request may name a user once
-            deletion = altering.ScramCredentialDeletion(name=user, mechanism=each)
-            await self._alter(
-                altering.AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[])
-            )
+        await in_turn(user, mechanisms, lambda one: self._delete(user, one))
+
+    async def _delete(self, user: str, mechanism: ScramMechanism) -> None:
+        deletion = altering.ScramCredentialDeletion(name=user, mechanism=mechanism)
+        await self._alter(
+            altering.AlterUserScramCredentialsRequest(deletions=[deletion], upsertions=[])
+        )
 
     async def _mechanisms_of(self, user: str) -> list[ScramMechanism]:
         named = [describing_users.UserName(name=user)]
