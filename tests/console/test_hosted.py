@@ -71,6 +71,8 @@ def test_a_broker_serves_its_console_read_only(tmp_path: Path) -> None:
             return f"console: http://{at}" in ready.text
 
         eventually(is_up)
+        page = httpx.get(f"http://{metrics}/metrics", trust_env=False).text
+        assert 'moldau_broker_service_up{service="console"} 1' in page.splitlines()
         eventually(lambda: "orders" in client.get("/topics").text)
         refused = client.post("/topics", data={"name": "more"})
         assert (refused.status_code, "read-only" in refused.text) == (403, True)
