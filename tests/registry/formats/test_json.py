@@ -203,3 +203,9 @@ def test_a_pattern_that_backtracks_without_an_end_is_matched_in_time() -> None:
     writer = {"type": "object", "patternProperties": {"^(a+)+$": {"type": "string"}}}
     reader = {**writer, "properties": {name: {"type": "string"}}}
     assert kinds(reader, writer) == ["PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"]
+
+
+def test_a_pattern_may_look_ahead() -> None:
+    writer = {"type": "object", "patternProperties": {"^(?!x)a": {"type": "string"}}}
+    reader = {**writer, "properties": {"ab": {"type": "string"}}}
+    assert kinds(reader, writer) == []

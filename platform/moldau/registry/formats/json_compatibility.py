@@ -40,6 +40,10 @@ _LOWER: Final = {
     "minItems": "MIN_ITEMS",
 }
 _TYPES: Final = ("null", "boolean", "integer", "number", "string", "array", "object")
+_STEPS_MAX: Final = 1_000
+"""Of a pattern of properties that looks for a name: 0.1 ms."""
+_PATTERN_PARTS: Final = 20
+"""What such a look costs, as parts that are compared."""
 _ADDED_TO_OPEN: Final = "PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"
 _COMBINED: Final = ("allOf", "anyOf", "oneOf")
 _OBJECT_WORDS: Final = ("properties", "additionalProperties", "required", "patternProperties")
@@ -206,7 +210,7 @@ class _Comparison:
         """A property that only the reader declares: the data have what the writer's rest allows."""
         place, schema = f"{path}properties/{name}/", reader["properties"][name]
         found: list[Difference] = []
-        rest = _rest(writer, name)
+        rest = self._rest(writer, name)
         if rest is True and not _accepts_all(self._reader.resolved(schema)):
             text = f"the property {name} was added to an open content model"
             return [Difference(_ADDED_TO_OPEN, place, text)]
@@ -221,7 +225,7 @@ class _Comparison:
     ) -> list[Difference]:
         """A property that only the writer declares: the reader's rest must accept it."""
         place, schema = f"{path}properties/{name}/", writer["properties"][name]
-        rest = _rest(reader, name)
+        rest = self._rest(reader, name)
         if rest is True or schema is False:
             return []
         text = f"the property {name} was removed"
@@ -232,6 +236,15 @@ class _Comparison:
             kind = "PROPERTY_REMOVED_NOT_COVERED_BY_PARTIALLY_OPEN_CONTENT_MODEL"
             return [Difference(kind, place, text)]
         return []
+
+    def _rest(self, schema: dict[str, Any], name: str) -> Any:
+        """Return what a property that is not declared must fit."""
+        patterns = schema.get("patternProperties") or {}
+        self._work.spend(_PATTERN_PARTS * len(patterns))
+        for pattern, each in patterns.items():
+            if _matches(pattern, name):
+                return each
+        return _additional_of(schema)
 
     # Arrays
 
@@ -490,17 +503,9 @@ def _additional_of(schema: dict[str, Any]) -> Any:
     return True if _accepts_all(found) else found
 
 
-def _rest(schema: dict[str, Any], name: str) -> Any:
-    """Return what a property that is not declared must fit."""
-    for pattern, each in (schema.get("patternProperties") or {}).items():
-        if _matches(pattern, name):
-            return each
-    return _additional_of(schema)
-
-
 def _matches(pattern: str, name: str) -> bool:
-    """Whether a pattern finds something in a name. An engine in linear time looks for it: Python's
-    may take years for some patterns. One that needs more (looking ahead) matches nothing."""
+    """Whether a pattern finds something in a name. One that needs too many steps finds nothing:
+    Python's engine would take years for some patterns."""
     return _matcher(pattern)(name)
 
 
@@ -508,7 +513,8 @@ def _matches(pattern: str, name: str) -> bool:
 def _matcher(pattern: str) -> Callable[[str], bool]:
     rs = need("jsonschema_rs", "json-schema")
     try:
-        found = rs.Draft7Validator({"pattern": pattern}, pattern_options=rs.RegexOptions())
+        options = rs.FancyRegexOptions(backtrack_limit=_STEPS_MAX)
+        found = rs.Draft7Validator({"pattern": pattern}, pattern_options=options)
     except (rs.ValidationError, ValueError):
         return lambda name: False
     matches: Callable[[str], bool] = found.is_valid
