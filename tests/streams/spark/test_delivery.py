@@ -92,7 +92,7 @@ def test_an_attempt_of_an_earlier_run_commits_nothing_once_its_task_is_taken_ove
         early()
     with (
         exactly_once(clients, clients, batch) as late,
-        pytest.raises(StateError, match="has taken over the checkpoint"),
+        pytest.raises(StateError, match="another driver, or a move, runs this app since"),
     ):
         late.committed((moldau_topic,), before)
     assert committed(moldau_broker, moldau_topic) == []

@@ -24,8 +24,11 @@ from moldau.streams.spark.ranges import TopicRange, missing_starts, task_ranges,
 from moldau.streams.spark.recorded import (
     begun_text,
     check_may_write,
+    has_left,
+    has_run,
     left_text,
     newest_checkpoint,
+    newest_run,
     recorded_text,
     recorded_version,
     taken_text,
@@ -183,7 +186,7 @@ def test_two_drivers_cannot_have_one_checkpoint(tmp_path: Any) -> None:
     first.close()
 
     again = Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)
-    assert again.run == 2
+    assert (first.run, again.run) == (NOW_MS, NOW_MS + 1)
     again.close()
 
 
@@ -231,14 +234,29 @@ def test_a_checkpoint_takes_its_id_when_it_begins(tmp_path: Any) -> None:
         assert kept.id == str(NOW_MS + 7)
 
 
-def test_only_what_a_move_has_left_is_cleared(tmp_path: Any) -> None:
+def test_a_run_is_newer_than_those_of_copies(tmp_path: Any) -> None:
     with closing(Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)) as kept:
-        kept.write_state(0, 1, "a.snapshot", b"")
-        assert (kept.is_used, kept.has_batches) == (True, False)
-        kept.clear()
-        assert not kept.is_used
-        kept.write_state(0, 1, "a.snapshot", b"")  # it is not there any more
+        kept.take_run(NOW_MS - 5)
+        assert kept.run == NOW_MS
+        kept.take_run(NOW_MS + 5)
+        kept.check_held()
+    with closing(Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), 1)) as kept:
+        assert kept.run == NOW_MS + 6
 
+
+def test_a_move_to_a_checkpoint_is_cut_until_it_begins_there(tmp_path: Any) -> None:
+    with closing(Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)) as kept:
+        for _ in range(2):  # a whole move may be done again
+            kept.start_move()
+            kept.write_state(0, 1, "a.snapshot", b"")
+            assert (kept.is_cut, kept.has_begun) == (True, False)
+            kept.start_move()
+            kept.write_state(0, 1, "a.snapshot", b"")  # it is not there any more
+            kept.begin({0: {1: Version()}})
+            assert (kept.is_cut, kept.has_begun) == (False, True)
+            assert kept.versions_before(0, 0) == {1: Version()}
+
+        assert not kept.has_batches
         kept.commit(0, 0, {1: Version(token_of(0, 1, 0))})
         assert kept.has_batches
 
@@ -261,14 +279,18 @@ def test_a_recorded_version_is_found_by_a_batch_that_runs_again(
     assert recorded_version(texts, "9", 5, before) == after.at({"new": 2})
     assert recorded_version(texts, "9", 6, after) is None
     assert recorded_version(texts, "8", 5, before) is None
-    with pytest.raises(StateError, match="batch 5 already"):
-        recorded_version(texts, "9", 4, Version())
+    for batch, begins in ((4, Version()), (6, before), (6, Version())):
+        with pytest.raises(StateError, match="batch 5 already"):
+            recorded_version(texts, "9", batch, begins)
+    older = Version().after(token_of(6, 1, 0), 0, "", is_snapshot=False)
+    assert recorded_version(texts, "9", 7, older) is None  # batch 6 ran without transactions
 
 
 def test_the_record_of_a_beginning_is_of_no_batch_and_older_checkpoints_find_it() -> None:
+    before = Version().after(token_of(4, 1, 0), 10, "", is_snapshot=False)
     texts = {
         "new": (2, begun_text("100", 1)),
-        "old": (1, recorded_text("9", 1, Version(), Version())),
+        "old": (1, recorded_text("9", 1, Version(), before)),
     }
     newest = [text for _, text in texts.values()]
 
@@ -276,6 +298,9 @@ def test_the_record_of_a_beginning_is_of_no_batch_and_older_checkpoints_find_it(
     check_may_write([*newest, "5 6 7 8"], "100", 1)
     assert newest_checkpoint([*newest, "5 6 7 8"]) == 100
     assert newest_checkpoint(["5 6 7 8"]) == -1
+    assert [newest_run(newest, each) for each in ("100", "9", "8")] == [1, 1, -1]
+    assert [has_run(newest, each) for each in ("100", "9", "8")] == [False, True, False]
+    assert [has_left([*newest, left_text("9", 2)], each) for each in ("100", "9")] == [False, True]
     with pytest.raises(StateError, match="begun with another checkpoint after this one"):
         check_may_write(newest, "9", 1)
 
@@ -287,7 +312,7 @@ def test_a_task_that_was_taken_over_keeps_its_version_and_refuses_earlier_runs()
     assert recorded_version({"lines": (2, taken)}, "9", 5, Version()) == after.at({"lines": 2})
     for text in (taken, taken_text("", "9", 2), taken_text(begun_text("8", 7), "9", 2)):
         check_may_write([text], "9", 2)
-        with pytest.raises(StateError, match="has taken over the checkpoint: stop this driver"):
+        with pytest.raises(StateError, match="runs this app since 1970-01-01 00:00:00"):
             check_may_write([text], "9", 1)
 
 

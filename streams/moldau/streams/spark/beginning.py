@@ -1,4 +1,6 @@
-"""Where a new checkpoint begins: fixed for all sub-topologies at once, before the first batch.
+"""How a driver takes the app, before its first batch: with a new checkpoint, or one that goes on.
+
+Where a new checkpoint begins is fixed for all sub-topologies at once.
 
 Sources begin where `auto.offset.reset` says, and the app's own repartition topics at their ends:
 what lies there is of an earlier checkpoint, which has read its sources itself, and what this one
@@ -16,29 +18,45 @@ earlier checkpoint has left can still write:
    worker of the embedded engine: they are not of this checkpoint whatever becomes of them.
 4. All starts are written in one file. A driver that dies before that has begun nothing.
 
-A driver that goes on with a checkpoint records again what the app's group has lost, such as offsets
-that have expired: of a task that has nothing to read, the group alone says how far it is.
+A driver that goes on with a checkpoint takes over each task in the same way, and records where it
+is: the group may have lost that (offsets expire), and of a task that has nothing to read it alone
+says how far it is. Partitions that have come since are read from their beginnings, unless the
+sub-topology has stores: their keys may lie in other partitions now than their rows.
 
 Without transactions an executor that has outlived its driver may still write afterwards.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Final
 
-from moldau.client import EARLIEST, LATEST, FoundOffset, TopicPartition, TransactionError
+from moldau.client import (
+    EARLIEST,
+    LATEST,
+    FoundOffset,
+    KafkaError,
+    OffsetAndMetadata,
+    TopicPartition,
+    TransactionError,
+)
 from moldau.client.sync import Admin
 from moldau.errors.codes import ErrorCode
 from moldau.runtime.real import RealClock
 from moldau.streams.plan.layout import Layout
-from moldau.streams.problems import StreamsError
+from moldau.streams.plan.plan import Program
+from moldau.streams.problems import StreamsError, TopologyError
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.delivery import TaskBatch, group_of, record_beginning, take_task
 from moldau.streams.spark.inputs import described, ids_of
-from moldau.streams.spark.ranges import with_starts
-from moldau.streams.spark.recorded import newest_checkpoint
+from moldau.streams.spark.ranges import missing_starts, with_starts
+from moldau.streams.spark.recorded import (
+    check_may_write,
+    newest_checkpoint,
+    newest_run,
+    recorded_version,
+)
 from moldau.streams.spark.versions import Version
 from moldau.streams.worker.settings import AppSettings
 
@@ -48,18 +66,17 @@ Begun = Mapping[int, Mapping[int, Version]]
 
 
 def begin(kept: Checkpoint, layout: Layout, settings: AppSettings) -> None:
-    """Note where the tasks begin, if the checkpoint is new; else record what the app's group lacks.
-    Raise StreamsError if the checkpoint has files but has not begun."""
-    if kept.is_used and not kept.has_begun:
+    """Take the app: note where the tasks begin, if the checkpoint is new; else go on with it. Raise
+    StreamsError if a move to the checkpoint was cut short, or if another driver runs the app."""
+    if kept.is_cut:
         raise StreamsError(
-            f"checkpoint={kept.path}: it has files of an app, but not where the app begins: a move "
-            "to it was cut short: move the app again; or an earlier moldau has made it: give a new "
-            "--checkpoint, which begins without state"
+            f"checkpoint={kept.path}: a move to it was cut short: move the app again; or an "
+            "earlier moldau has made it: give a new --checkpoint, which begins without state"
         )
     with Admin(settings.of("admin")) as admin:
         kept.check_topics(ids_of(described(admin, layout.inputs())))
         if kept.has_begun:
-            _record_lacking(admin, kept, layout, settings)
+            take_up(admin, kept, layout, settings)
             return
         give_id(admin, kept, layout, settings)
         found = _found(admin, layout, settings)
@@ -75,8 +92,7 @@ def give_id(admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSetting
     last has the greatest, whatever the clocks of their drivers say."""
     newest = -1
     if settings.is_exactly_once:
-        recorded = admin.group_offsets(group_of(layout.plan.app), _inputs(layout))
-        newest = newest_checkpoint(each.metadata for each in recorded.values())
+        newest = newest_checkpoint(recorded_texts(admin, layout, settings))
     kept.take_id(max(RealClock().wall_ms(), newest + 1))
 
 
@@ -94,33 +110,68 @@ def take_over(
                 record_beginning(settings.of("producer"), admin, batch, version.offsets)
 
 
-def _record_lacking(admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSettings) -> None:
-    """Record where tasks are of which the app's group lacks an offset. Raise StreamsError if
-    another driver runs the app.
-
-    Such a task is taken over first: an attempt of an earlier run may be about to commit."""
-    if not settings.is_exactly_once:
-        return
-    app = layout.plan.app
-    there = admin.group_offsets(group_of(app), _inputs(layout))
+def take_up(admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSettings) -> Begun:
+    """Go on with a checkpoint: fence earlier runs of it, and return where the tasks are, with what
+    a driver that was killed has left committed by its tasks alone. Raise StateError if another
+    driver has the app, or if the checkpoint is an old copy; TopologyError if stores would no longer
+    have the keys of their partitions."""
+    texts = recorded_texts(admin, layout, settings)
+    kept.take_run(newest_run(texts, kept.id) + 1)
+    check_may_write(texts, kept.id, kept.run)
+    found = {}
     for program in layout.plan.programs:
         last, _ = kept.last(program.index, 0)
-        for partition, version in kept.versions_before(program.index, last + 1).items():
-            offsets = _known(version)
-            if _are_there(offsets, partition, there):
-                continue
-            batch = TaskBatch(app, program.index, partition, kept.id, kept.run, last + 1)
-            with told_of_drivers(batch):
-                take_task(settings.of("producer"), admin, batch, offsets)
+        versions = kept.versions_before(program.index, last + 1)
+        _check_partitions(kept, layout, program, versions)
+        missing = missing_starts(versions, _inputs(layout, program))
+        starts = admin.list_offsets(dict.fromkeys(missing, EARLIEST)) if missing else {}
+        begun = with_starts(versions, {where: each.offset for where, each in starts.items()})
+        if settings.is_exactly_once:
+            for partition, version in begun.items():
+                batch = TaskBatch(
+                    layout.plan.app, program.index, partition, kept.id, kept.run, last + 1
+                )
+                begun[partition] = _taken(admin, settings, batch, version)
+        found[program.index] = begun
+    return found
 
 
-def _known(version: Version) -> dict[str, int]:
-    """Return the offsets of a version but those that say where a log begins."""
-    return {topic: offset for topic, offset in version.offsets.items() if offset >= 0}
+def _taken(admin: Admin, settings: AppSettings, batch: TaskBatch, version: Version) -> Version:
+    with told_of_drivers(batch):
+        recorded = take_task(settings.of("producer"), admin, batch, version.offsets)
+    return recorded_version(recorded, batch.checkpoint, batch.batch, version) or version
 
 
-def _are_there(topics: Collection[str], partition: int, there: Collection[TopicPartition]) -> bool:
-    return all(TopicPartition(topic, partition) in there for topic in topics)
+def _check_partitions(
+    kept: Checkpoint, layout: Layout, program: Program, versions: Mapping[int, Version]
+) -> None:
+    """Raise TopologyError if an input of a sub-topology with stores has another number of
+    partitions than before."""
+    if not program.stores:
+        return
+    for topic in program.inputs:
+        known, now = sum(topic in each.offsets for each in versions.values()), layout.counts[topic]
+        if known != now:
+            names = ", ".join(store.name for store in program.stores)
+            raise TopologyError(
+                f"checkpoint={kept.path}: the topic {topic} had {known} partitions and has {now} "
+                f"now, so keys may be in other partitions than their rows in {names}: give a new "
+                "--checkpoint, which begins without state, or give the topic its old number"
+            )
+
+
+def recorded_texts(admin: Admin, layout: Layout, settings: AppSettings) -> list[str]:
+    """Return what the app's group has recorded of all tasks. Without transactions it may be that
+    there is no right to read that, and nothing to find."""
+    try:
+        found: Mapping[TopicPartition, OffsetAndMetadata] = admin.group_offsets(
+            group_of(layout.plan.app), _inputs(layout)
+        )
+    except KafkaError as error:
+        if settings.is_exactly_once or error.code is not ErrorCode.GROUP_AUTHORIZATION_FAILED:
+            raise
+        return []
+    return [each.metadata for each in found.values()]
 
 
 @contextmanager
@@ -166,7 +217,6 @@ def first_offsets(
     return {where: each.offset for where, each in found.items()}
 
 
-def _inputs(layout: Layout) -> list[TopicPartition]:
-    return [
-        TopicPartition(topic, at) for topic in layout.inputs() for at in range(layout.counts[topic])
-    ]
+def _inputs(layout: Layout, program: Program | None = None) -> list[TopicPartition]:
+    topics = layout.inputs() if program is None else program.inputs
+    return [TopicPartition(topic, at) for topic in topics for at in range(layout.counts[topic])]

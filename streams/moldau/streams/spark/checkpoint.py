@@ -2,6 +2,7 @@
 
     DIR/.lock, DIR/app.json, DIR/runs
     DIR/topics.json        the ids of the inputs
+    DIR/moving             a move to Spark has begun here, and is not done
     DIR/left               the app has moved to the embedded engine
     DIR/begin.json         the versions of all tasks before the first batch, by sub-topology
     DIR/0/commits/BATCH    their versions after a batch, with the offsets where they go on
@@ -9,8 +10,8 @@
 
 Invariants: one driver holds the directory at a time; a commit file is written whole, after the
 files that it names. No batch runs before `begin.json` is written, for all sub-topologies at once; a
-driver that dies before that has begun nothing. The directory must be one that every executor
-reaches under the same path.
+driver that dies before that has begun nothing. While `moving` is there, only a move may go on. The
+directory must be one that every executor reaches under the same path.
 """
 
 from __future__ import annotations
@@ -38,6 +39,7 @@ from moldau.streams.spark.versions import (
 
 _DIGITS: Final = 12
 _LEFT: Final = "left"
+_MOVING: Final = "moving"
 _APP: Final = "app.json"
 _RUNS: Final = "runs"
 
@@ -52,7 +54,7 @@ class Checkpoint:
         """The time when it began, about: of an app's checkpoints the last one has the greatest.
         Batches of another checkpoint are other batches."""
         self.run = run
-        """How many drivers have held the directory, with this one."""
+        """The time since when this driver has the directory, about: later ones have a greater."""
         self._lock = lock
 
     @classmethod
@@ -73,7 +75,8 @@ class Checkpoint:
             _refuse_left(files, path)
             made_ms = _checked_app(files, posixpath.join(path, _APP), path, plan, now_ms)
             runs = posixpath.join(path, _RUNS)
-            run = int(files.read_text(runs)) + 1 if files.exists(runs) else 1
+            last = int(files.read_text(runs)) if files.exists(runs) else 0
+            run = max(now_ms, last + 1)
             files.write_text_atomic(runs, f"{run}\n")
             on_failure.pop_all()
         return cls(files, path, lock, run, made_ms)
@@ -107,21 +110,31 @@ class Checkpoint:
         return beginning_from_json(self.files.read_text(self._begin)).get(program, {})
 
     @property
-    def is_used(self) -> bool:
-        """Whether an app has begun here, or was moved here, be it only in part."""
-        return self.has_begun or any(map(self.files.list, self._folders()))
+    def is_cut(self) -> bool:
+        """Whether a move to this directory was cut short, or files are there without a beginning,
+        as older versions of moldau have left them."""
+        has_files = any(map(self.files.list, self._folders()))
+        return self._is_moving or (has_files and not self.has_begun)
 
     @property
     def has_batches(self) -> bool:
         """Whether a batch was committed here."""
         return any(self._committed(int(posixpath.basename(each))) for each in self._folders())
 
-    def clear(self) -> None:
-        """Remove what a move that was cut short has left here, before the checkpoint begins."""
-        assert not self.has_begun
+    def start_move(self) -> None:
+        """Note that a move to this directory has begun, and remove what an earlier one has left
+        here. Only `begin` ends it."""
         assert not self.has_batches
+        self.files.write_text_atomic(posixpath.join(self.path, _MOVING), "spark\n")
         for each in self._folders():
             self.files.remove_tree(each)
+
+    def take_run(self, least: int) -> None:
+        """Take a greater number of the run, if this one is not `least` or more: a copy of the
+        directory may have had drivers of its own. It is durable when this returns."""
+        if self.run < least:
+            self.files.write_text_atomic(posixpath.join(self.path, _RUNS), f"{least}\n")
+            self.run = least
 
     def take_id(self, made_ms: int) -> None:
         """Take another id, before the checkpoint begins. It is durable when this returns."""
@@ -135,11 +148,14 @@ class Checkpoint:
         """Note where the tasks of all sub-topologies begin: at offsets, or with the stores of
         another engine. It is durable as a whole when this returns."""
         self.files.write_text_atomic(self._begin, beginning_to_json(versions))
+        if self._is_moving:
+            self.files.remove(posixpath.join(self.path, _MOVING))
+            self.files.sync_dir(self.path)
 
     @property
     def has_begun(self) -> bool:
-        """Whether `begin` was called, by this driver or an earlier one."""
-        return self.files.exists(self._begin)
+        """Whether `begin` was called, by this driver or an earlier one, and no move since."""
+        return self.files.exists(self._begin) and not self._is_moving
 
     def check_topics(self, ids: Mapping[str, str]) -> None:
         """Note the ids of the inputs. Raise StreamsError if a topic was deleted and made again."""
@@ -204,6 +220,10 @@ class Checkpoint:
 
     def _task(self, program: int, partition: int) -> str:
         return posixpath.join(self.state(program), f"{program}_{partition}")
+
+    @property
+    def _is_moving(self) -> bool:
+        return self.files.exists(posixpath.join(self.path, _MOVING))
 
     @property
     def _begin(self) -> str:

@@ -22,6 +22,7 @@ from moldau.streams.problems import StreamsError
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.delivery import group_of
 from moldau.streams.spark.global_tables import WholeTopic
+from moldau.streams.spark.recorded import check_may_write
 from moldau.streams.spark.versions import Version
 from moldau.streams.worker import settings as rows
 from moldau.streams.worker.settings import AppSettings
@@ -75,6 +76,14 @@ class Inputs:
         self._ids = ids_of(topics)
         self._checkpoint.check_topics(self._ids)
         self._look_at_s = self._clock.monotonic() + _LOOK_S
+
+    def check_owner(self, program: Program) -> None:
+        """Raise StateError if another driver runs the app, as the app's group has recorded. Without
+        transactions nothing is recorded."""
+        if self._is_exactly_once:
+            group, kept = group_of(program.app), self._checkpoint
+            found = self._admin.group_offsets(group, self.of(program))
+            check_may_write((each.metadata for each in found.values()), kept.id, kept.run)
 
     def of(self, program: Program) -> list[TopicPartition]:
         """Return the partitions that a program reads."""

@@ -2,13 +2,16 @@
 
 To Spark: the stores are read from their changelogs, and become the first snapshots of a new
 checkpoint, from which each query starts at the offsets that the app's group has; of an input
-without one, where the embedded engine would start. A move that is cut short has moved nothing, and
-may be repeated with its checkpoint.
+without one, where the embedded engine would start. A move that is cut short has moved nothing: the
+checkpoint says so until all is there, and refuses to be run. Moving the app again with it begins
+anew, also after a whole move, until a batch has run there.
 
 To the embedded engine: each task is taken over, so that nothing that still runs on Spark can
 commit. Then the stores are read from the checkpoint. What their changelogs lack is written in one
 transaction with the offsets of the app's group, which also records that the app has left Spark. So
-a move that is cut short has moved nothing, and the app can go on on Spark with a new driver.
+a move that is cut short has moved nothing, and the app can go on on Spark with a new driver. If it
+is cut short after the transaction, it has moved all: moving again finds the record, and only closes
+the checkpoint.
 """
 
 from __future__ import annotations
@@ -35,7 +38,13 @@ from moldau.streams.plan.layout import Layout
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.problems import StateError, StreamsError
 from moldau.streams.running import checked
-from moldau.streams.spark.beginning import first_offsets, give_id, take_over, told_of_drivers
+from moldau.streams.spark.beginning import (
+    first_offsets,
+    give_id,
+    recorded_texts,
+    take_over,
+    take_up,
+)
 from moldau.streams.spark.carrying import (
     backings_of,
     changes_of,
@@ -45,9 +54,9 @@ from moldau.streams.spark.carrying import (
 )
 from moldau.streams.spark.changes import StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.delivery import TRANSACTION_TIMEOUT, TaskBatch, group_of, take_task
+from moldau.streams.spark.delivery import TRANSACTION_TIMEOUT, group_of
 from moldau.streams.spark.limits import check
-from moldau.streams.spark.recorded import left_text, recorded_version
+from moldau.streams.spark.recorded import has_left, has_run, left_text
 from moldau.streams.spark.topics import prepare
 from moldau.streams.spark.versions import Version, token_of
 from moldau.streams.state.changes import ChangelogRecords
@@ -59,6 +68,8 @@ _CLEANUP_S: Final = 15.0
 """How long after their timeout brokers abort transactions at the latest."""
 _QUIET_S: Final = 60.0
 """How long no record may come of a changelog that has more."""
+_AGAIN: Final = "an earlier move to this checkpoint began anew"
+_DONE_BEFORE: Final = "an earlier move had carried all and was cut short before it had told so"
 _QUICK: Final = {"isolation.level": "read_committed", "fetch.max.wait.ms": "50"}
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
@@ -70,6 +81,8 @@ class Moved:
     app: str
     tasks: int
     rows: int
+    note: str = ""
+    """What an earlier move that was cut short had done, and what this one did then."""
 
 
 def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
@@ -85,10 +98,6 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
                 )
     with ExitStack() as left:
         kept = left.enter_context(closing(_held(plan, checkpoint)))
-        if kept.has_begun or kept.has_batches:
-            raise StreamsError(
-                f"checkpoint={kept.path}: it has batches already: give a new --checkpoint"
-            )
         admin = left.enter_context(Admin(settings.of("admin")))
         committed = _stopped(admin, plan.app)
         if not committed:
@@ -97,7 +106,12 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
                 "on Spark"
             )
         layout = prepare(plan, settings)
-        kept.clear()
+        note = _AGAIN if kept.is_cut or kept.has_begun else ""
+        if kept.has_batches or has_run(recorded_texts(admin, layout, settings), kept.id):
+            raise StreamsError(
+                f"checkpoint={kept.path}: it has batches already: give a new --checkpoint"
+            )
+        kept.start_move()
         starts = first_offsets(admin, layout, settings, own=EARLIEST)
         starts.update((where, each.offset) for where, each in committed.items() if where in starts)
         reader = left.enter_context(_Reader(plan.app, settings, admin))
@@ -116,7 +130,7 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
         give_id(admin, kept, layout, settings)
         take_over(admin, kept, layout, settings, begun)
         kept.begin(begun)
-    return Moved(plan.app, tasks, rows)
+    return Moved(plan.app, tasks, rows, note)
 
 
 def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
@@ -131,17 +145,21 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
                 "app on the embedded engine"
             )
         admin = left.enter_context(Admin(settings.of("admin")))
-        _stopped(admin, plan.app)
         layout = prepare(plan, settings, has_changelogs=True)
         writer = left.enter_context(_writer(plan.app, settings))
+        if has_left(recorded_texts(admin, layout, settings), kept.id):
+            kept.leave()
+            return Moved(plan.app, 0, 0, _DONE_BEFORE)
+        _stopped(admin, plan.app)
         reader = left.enter_context(_Reader(plan.app, settings, admin))
-        leaving = left_text(kept.id, kept.run)
         offsets: dict[TopicPartition, OffsetAndMetadata] = {}
         left_at: dict[TopicPartition, OffsetAndMetadata] = {}
         records: list[tuple[str, int, ChangelogRecords]] = []
         rows, tasks = 0, 0
+        versions = take_up(admin, kept, layout, settings)
+        leaving = left_text(kept.id, kept.run)
         for program, partition in _tasks(plan, layout):
-            version = _taken(layout, program, partition, kept, settings, admin)
+            version = versions[program.index][partition]
             for topic, offset in version.offsets.items():
                 where = TopicPartition(topic, partition)
                 left_at[where] = OffsetAndMetadata(max(offset, 0), metadata=leaving)
@@ -214,29 +232,6 @@ def _snapshot(
         version = Version().after(token, len(data), task.metadata(), is_snapshot=True)
         kept.write_state(program.index, partition, version.files[-1], data)
     return version, len(rows)
-
-
-def _taken(
-    layout: Layout,
-    program: Program,
-    partition: int,
-    kept: Checkpoint,
-    settings: AppSettings,
-    admin: Admin,
-) -> Version:
-    """Take a task over, and return its version after its last batch. A driver that was killed may
-    have left a batch that only some tasks have committed: each has recorded it."""
-    last, version = kept.last(program.index, partition)
-    before = version or Version()
-    if not settings.is_exactly_once:
-        return before
-    topics = layout.topics(program, partition)
-    offsets = {topic: before.offsets.get(topic, 0) for topic in topics}
-    task = layout.plan.app, program.index, partition
-    batch = TaskBatch(*task, kept.id, kept.run, last + 1)
-    with told_of_drivers(batch):
-        recorded = take_task(settings.of("producer"), admin, batch, offsets)
-    return recorded_version(recorded, kept.id, batch.batch, before) or before
 
 
 def _stores(

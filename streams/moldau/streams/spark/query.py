@@ -55,6 +55,7 @@ class SubtopologyQuery:
         if not chosen:
             return False
         self._kept.check_held()
+        inputs.check_owner(self._program)
         batch = self._batch + 1
         found = self._results(self._stage(batch, inputs), chosen, batch)
         _check(found)

@@ -1,15 +1,27 @@
 """What the transactions of a task record, as the texts of its offsets in the app's group. Pure.
 
 A text has the id of the checkpoint, the run of its driver, the token of the attempt, what that has
-written, and the stream times. A task reads it before it writes, in this order:
+written, and the stream times. So the group names, for each task, the driver that owns it: the
+newest run of the newest checkpoint. It is durable on the brokers, wherever the directory of a
+checkpoint was moved or copied.
 
-1. An attempt opens a producer with the task's transactional id: no earlier one can commit.
-2. It reads the texts. A later run of the checkpoint, a checkpoint that has begun after this one, or
-   a move to the embedded engine, has recorded itself there by a transaction with the same id: the
-   attempt fails.
+1. A driver takes over all tasks when it starts: a transaction with the task's transactional id
+   records its run. That raises the epoch of the id, so what earlier drivers have in flight cannot
+   commit, and what they have left open is aborted.
+2. A driver reads the texts of its tasks before each batch, in one request, and ends if another
+   driver owns one.
+3. An attempt opens a producer with the transactional id: no earlier attempt can commit.
+4. It reads the texts. If another driver owns the task, the attempt fails; also if another attempt
+   than the one that made its version has committed last: then the checkpoint is a copy of one that
+   has gone on.
 
 So what a driver that was taken for dead still runs ends, whether it comes before the record (its
 producer is fenced) or after it (it reads the record).
+
+Why not one epoch for the whole app, such as that of a transactional id of the driver's: brokers
+compare epochs only of the id that commits, and each task commits for itself. Why not the generation
+of a group of drivers (KIP-447): a driver that Java or Spark holds up for a while would lose its
+membership, and each of its batches would fail.
 """
 
 from __future__ import annotations
@@ -17,6 +29,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime
 from typing import Final
 
 from moldau.streams.problems import StateError
@@ -79,6 +92,22 @@ def newest_checkpoint(texts: Iterable[str]) -> int:
     return max((int(each.checkpoint) for each in _parsed(texts)), default=-1)
 
 
+def newest_run(texts: Iterable[str], checkpoint: str) -> int:
+    """Return the newest run of a checkpoint that the texts record, -1 for none."""
+    return max((each.run for each in _parsed(texts) if each.checkpoint == checkpoint), default=-1)
+
+
+def has_left(texts: Iterable[str], checkpoint: str) -> bool:
+    """Whether the app has moved from this very checkpoint to the embedded engine."""
+    return any(each.kind == _LEFT and each.checkpoint == checkpoint for each in _parsed(texts))
+
+
+def has_run(texts: Iterable[str], checkpoint: str) -> bool:
+    """Whether a task has committed a batch of this checkpoint."""
+    own = [each for each in _parsed(texts) if each.checkpoint == checkpoint]
+    return any(batch_of(each.token) >= 0 for each in own)
+
+
 def check_may_write(texts: Iterable[str], checkpoint: str, run: int) -> None:
     """Raise StateError if this run of the checkpoint must not write: the app has moved, a later run
     has taken over, or the app has begun another checkpoint after this one, so both would write the
@@ -92,13 +121,14 @@ def check_may_write(texts: Iterable[str], checkpoint: str, run: int) -> None:
             )
         if age == 0 and each.run > run:
             raise StateError(
-                "another driver, or a move of the app, has taken over the checkpoint: stop this "
-                "driver"
+                f"another driver, or a move, runs this app since {_time(each.run)}, with this "
+                "checkpoint or a copy of it: stop this driver"
             )
         if age > 0:
             raise StateError(
-                "the app has begun with another checkpoint after this one: give the newer one, or "
-                "a new --checkpoint, which begins without state"
+                f"another driver runs this app since {_time(int(each.checkpoint))}: it has begun "
+                "with another checkpoint after this one: give the newer one, or a new "
+                "--checkpoint, which begins without state"
             )
 
 
@@ -108,15 +138,15 @@ def recorded_version(
     """Return the version that a transaction of this batch has recorded; None if none was committed.
 
     `recorded` has the offset and the text of each input, `before` is the version that the batch
-    begins with. Texts of other checkpoints do not count. Raise StateError if a later batch was
-    committed."""
+    begins with. Texts of other checkpoints do not count. Raise StateError if another batch than the
+    one that has made `before` was committed last."""
     found = _parsed(text for _, text in recorded.values())
     own = [each for each in found if each.checkpoint == checkpoint]
     if not own:
         return None
     newest = max(own, key=lambda each: batch_of(each.token))
     last = batch_of(newest.token)
-    if last > batch:
+    if last > batch or (last < batch and not _leads_to(newest, before)):
         raise StateError(
             f"batch={batch}: the app has committed batch {last} already, so this checkpoint is an "
             "old copy: give the newest one, or a new --checkpoint, which begins without state"
@@ -128,6 +158,18 @@ def recorded_version(
     is_snapshot = newest.kind == SNAPSHOT
     version = before.after(newest.token, newest.size_bytes, newest.times, is_snapshot=is_snapshot)
     return version.at({**before.offsets, **offsets})
+
+
+def _leads_to(newest: TaskRecord, version: Version) -> bool:
+    """Whether the attempt that has committed last has made this version, or an older one: without
+    transactions attempts record nothing."""
+    if newest.token == version.token:
+        return True
+    return batch_of(newest.token) < (batch_of(version.token) if version.token else 0)
+
+
+def _time(at_ms: int) -> str:
+    return f"{datetime.fromtimestamp(at_ms / 1000, UTC):%Y-%m-%d %H:%M:%S} UTC"
 
 
 def _parsed(texts: Iterable[str]) -> list[TaskRecord]:
