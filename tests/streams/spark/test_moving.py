@@ -25,6 +25,7 @@ from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
 from tests.spark.topics import make_topic
 from tests.streams.spark.batches import Batches
+from tests.streams.spark.moves import check_counts, given, on_stages
 
 
 def all_stores(name: str) -> Streams:
@@ -45,21 +46,6 @@ def all_stores(name: str) -> Streams:
 def _sessions(lines: Stream[str, str], to: str) -> None:
     found = lines.group_by_key().window(session("2s", grace="5s")).count(name="spans").changes()
     found.map(lambda key, count: (key.key, str(count)), key=str, type=str).to(to)
-
-
-def given(servers: str, **settings: str) -> dict[str, object]:
-    return {"bootstrap.servers": servers, **settings}
-
-
-def on_stages(servers: str, app: Streams, checkpoint: Path, *, dies: bool = False) -> None:
-    batches = Batches(app.plan(), servers, checkpoint, Random(1), (1_000_000,))
-    try:
-        if dies:
-            batches.die()
-        else:
-            batches.settle()
-    finally:
-        batches.close()
 
 
 def test_an_app_moves_there_and_back_without_a_gap_or_a_repeat(
@@ -127,31 +113,16 @@ def test_what_cannot_be_moved_is_told_in_one_line(
     with closing(Checkpoint.open(RealFiles(), checkpoint, plan, 1)):
         assert "another driver runs with it" in refused(to_spark)
     to_spark(plan, checkpoint, given(servers))
-    assert "it has batches already" in refused(to_spark)
-
+    apps.write(servers, name, 20, 5, has_cities=False)
+    on_stages(servers, app, tmp_path / "one", dies=True)
+    assert "it has batches already" in refused(to_spark)  # its tasks have committed one
     on_stages(servers, app, tmp_path / "one")
+    assert "it has batches already" in refused(to_spark)
     to_embedded(plan, checkpoint, given(servers))
     assert "has moved to the embedded engine" in refused(to_embedded)
     to_spark(plan, str(tmp_path / "two"), given(servers))
     plan = apps.windowed_join(name).plan()
     assert "had other inputs or stores" in refused(to_embedded, str(tmp_path / "two"))
-
-
-@pytest.fixture
-def counted(moldau_broker: SyncEmbeddedBroker, moldau_topic: str) -> Streams:
-    """An app with lines to count."""
-    servers, app = moldau_broker.bootstrap_servers, apps.word_count(moldau_topic)
-    apps.make_topics(servers, app)
-    apps.write(servers, app.name, 0, 20, has_cities=False)
-    return app
-
-
-def check_counts(servers: str, app: Streams, lines: int) -> None:
-    """Each word of the lines was counted once, in order."""
-    found = apps.in_order(apps.outs_of(servers, app), app.name)
-    assert sum(map(len, found.values())) == 2 * lines
-    for outs in found.values():
-        assert [int(value) for value, _, _ in outs] == list(range(1, len(outs) + 1))
 
 
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
@@ -187,47 +158,6 @@ def test_a_driver_that_comes_back_with_a_copy_of_the_checkpoint_cannot_write_aft
         on_stages(servers, counted, tmp_path / "copy")
 
     apps.embedded(servers, counted, tmp_path / "state")
-    check_counts(servers, counted, 40)
-
-
-def test_a_move_that_is_cut_short_has_moved_nothing(
-    moldau_broker: SyncEmbeddedBroker,
-    counted: Streams,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    servers, checkpoint = moldau_broker.bootstrap_servers, str(tmp_path / "one" / "checkpoint")
-    on_stages(servers, counted, tmp_path / "one", dies=True)
-    with monkeypatch.context() as patch:
-        patch.setattr("moldau.streams.spark.moving._write", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            to_embedded(counted.plan(), checkpoint, given(servers))
-
-    apps.write(servers, counted.name, 20, 20, has_cities=False)
-    on_stages(servers, counted, tmp_path / "one")
-    check_counts(servers, counted, 40)
-    to_embedded(counted.plan(), checkpoint, given(servers))
-    apps.write(servers, counted.name, 40, 20, has_cities=False)
-    apps.embedded(servers, counted, tmp_path / "state")
-    check_counts(servers, counted, 60)
-
-
-def test_a_move_to_spark_that_was_cut_short_is_repeated_with_its_checkpoint(
-    moldau_broker: SyncEmbeddedBroker,
-    counted: Streams,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    servers, checkpoint = moldau_broker.bootstrap_servers, str(tmp_path / "checkpoint")
-    apps.embedded(servers, counted, tmp_path / "state")
-    with monkeypatch.context() as patch:
-        patch.setattr("moldau.streams.spark.moving.take_over", lambda *_: 1 / 0)
-        with pytest.raises(ZeroDivisionError):
-            to_spark(counted.plan(), checkpoint, given(servers))
-
-    assert to_spark(counted.plan(), checkpoint, given(servers)).rows > 0
-    apps.write(servers, counted.name, 20, 20, has_cities=False)
-    on_stages(servers, counted, tmp_path)
     check_counts(servers, counted, 40)
 
 

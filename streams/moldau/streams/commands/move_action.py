@@ -31,8 +31,9 @@ def move_app(arguments: Namespace, context: Context) -> int:
     where = ""
     if arguments.to == "spark":
         where = f" --engine spark --checkpoint {arguments.checkpoint}"
+    carried = f"{found.tasks} tasks with {found.rows} rows" if found.tasks else ""
     context.out.write(
-        f"moved {found.app}: {found.tasks} tasks with {found.rows} rows; start it with "
+        f"moved {found.app}: {', '.join(filter(None, (carried, found.note)))}; start it with "
         f"moldau streams run {arguments.app}{where}\n"
     )
     return Exit.DONE

@@ -68,8 +68,8 @@ _CLEANUP_S: Final = 15.0
 """How long after their timeout brokers abort transactions at the latest."""
 _QUIET_S: Final = 60.0
 """How long no record may come of a changelog that has more."""
-_AGAIN: Final = "an earlier move to this checkpoint began anew"
-_DONE_BEFORE: Final = "an earlier move had carried all and was cut short before it had told so"
+_AGAIN: Final = "anew, after an earlier move to this checkpoint"
+_DONE_BEFORE: Final = "an earlier move had carried all, and was cut short before it said so"
 _QUICK: Final = {"isolation.level": "read_committed", "fetch.max.wait.ms": "50"}
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 

@@ -1,0 +1,45 @@
+"""Apps that move between the engines: the part on Spark, and what was counted."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from random import Random
+
+from moldau.streams import Streams
+from tests.spark import streams_apps as apps
+from tests.streams.spark.batches import Batches
+
+
+def given(servers: str, **settings: str) -> dict[str, object]:
+    return {"bootstrap.servers": servers, **settings}
+
+
+class Calm(Random):
+    """Nothing happens by chance."""
+
+    def random(self) -> float:
+        return 0.5
+
+
+def on_stages(
+    servers: str, app: Streams, folder: Path, *, dies: bool = False, **settings: str
+) -> None:
+    """Run what is there; or one batch, whose driver dies before it commits that. Without
+    transactions no driver dies: batches would count twice."""
+    chance = Calm() if settings else Random(1)
+    batches = Batches(app.plan(), servers, folder, chance, (1_000_000,), **settings)
+    try:
+        if dies:
+            batches.die()
+        else:
+            batches.settle()
+    finally:
+        batches.close()
+
+
+def check_counts(servers: str, app: Streams, lines: int) -> None:
+    """Each word of the lines was counted once, in order."""
+    found = apps.in_order(apps.outs_of(servers, app), app.name)
+    assert sum(map(len, found.values())) == 2 * lines
+    for outs in found.values():
+        assert [int(value) for value, _, _ in outs] == list(range(1, len(outs) + 1))
