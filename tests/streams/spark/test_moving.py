@@ -113,6 +113,9 @@ def test_what_cannot_be_moved_is_told_in_one_line(
     with closing(Checkpoint.open(RealFiles(), checkpoint, plan, 1)):
         assert "another driver runs with it" in refused(to_spark)
     to_spark(plan, checkpoint, given(servers))
+    assert "it has moved to Spark already" in refused(to_spark, str(tmp_path / "other"))
+    with pytest.raises(StreamsError, match=f"app={name}: it has moved to Spark: run it there"):
+        apps.embedded(servers, app, tmp_path / "state")
     apps.write(servers, name, 20, 5, has_cities=False)
     on_stages(servers, app, tmp_path / "one", dies=True)
     assert "it has batches already" in refused(to_spark)  # its tasks have committed one

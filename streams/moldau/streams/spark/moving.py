@@ -4,7 +4,8 @@ To Spark: the stores are read from their changelogs, and become the first snapsh
 checkpoint, from which each query starts at the offsets that the app's group has; of an input
 without one, where the embedded engine would start. A move that is cut short has moved nothing: the
 checkpoint says so until all is there, and refuses to be run. Moving the app again with it begins
-anew, also after a whole move, until a batch has run there.
+anew, also after a whole move, until a batch has run there. The last step marks the offsets of the
+app's group, so that no worker of the embedded engine goes on from them.
 
 To the embedded engine: each task is taken over, so that nothing that still runs on Spark can
 commit. Then the stores are read from the checkpoint. What their changelogs lack is written in one
@@ -61,6 +62,7 @@ from moldau.streams.spark.topics import prepare
 from moldau.streams.spark.versions import Version, token_of
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreSpec
+from moldau.streams.worker.committed import is_marked, marked, unmarked
 from moldau.streams.worker.settings import AppSettings
 
 _POLL_S: Final = 0.05
@@ -111,6 +113,11 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
             raise StreamsError(
                 f"checkpoint={kept.path}: it has batches already: give a new --checkpoint"
             )
+        if not note and any(is_marked(each.metadata) for each in committed.values()):
+            raise StreamsError(
+                f"app={plan.app}: it has moved to Spark already: run it there with its "
+                "--checkpoint, or move it back first"
+            )
         kept.start_move()
         starts = first_offsets(admin, layout, settings, own=EARLIEST)
         starts.update((where, each.offset) for where, each in committed.items() if where in starts)
@@ -130,6 +137,15 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
         give_id(admin, kept, layout, settings)
         take_over(admin, kept, layout, settings, begun)
         kept.begin(begun)
+        # Last: a move that is cut short leaves the app to the embedded engine.
+        admin.alter_group_offsets(
+            plan.app,
+            {
+                where: each._replace(metadata=marked(each.metadata))
+                for where, each in committed.items()
+                if where in starts
+            },
+        )
     return Moved(plan.app, tasks, rows, note)
 
 
@@ -209,7 +225,7 @@ def _snapshot(
 ) -> tuple[Version, int]:
     """Read the stores of a task from their changelogs, and write them as its first version."""
     inputs = [committed.get(TopicPartition(topic, partition)) for topic in program.inputs]
-    texts = [each.metadata for each in inputs if each is not None]
+    texts = [unmarked(each.metadata) for each in inputs if each is not None]
     backings = backings_of(program)
     task = restored_task(program, partition, backings, texts)
     for store in program.stores:

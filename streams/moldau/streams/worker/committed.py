@@ -1,8 +1,15 @@
-"""What a group keeps for a partition."""
+"""What a group keeps for a partition: an offset and a text.
+
+A move to another engine marks the texts, so that no worker goes on where the app was before.
+"""
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
+
+_MOVED: Final = "moved to Spark "
+_TEXT_BYTES_MAX: Final = 4096
+"""What brokers keep as the text of an offset."""
 
 
 class Committed(NamedTuple):
@@ -10,3 +17,20 @@ class Committed(NamedTuple):
 
     offset: int
     metadata: str
+
+
+def marked(text: str) -> str:
+    """Return the text of an offset from which no worker goes on; without what it had if that is
+    too long."""
+    found = _MOVED + unmarked(text)
+    return found if len(found.encode()) <= _TEXT_BYTES_MAX else _MOVED
+
+
+def unmarked(text: str) -> str:
+    """Return the text as it was before it was marked."""
+    return text.removeprefix(_MOVED)
+
+
+def is_marked(text: str) -> bool:
+    """Whether the app has moved away since this was committed."""
+    return text.startswith(_MOVED)

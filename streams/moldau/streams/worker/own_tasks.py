@@ -12,10 +12,11 @@ from typing import Final
 from moldau.runtime import Runtime
 from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.plan.plan import Plan, Program
+from moldau.streams.problems import StateError
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import StoreCorrupted, TaskDatabase
 from moldau.streams.worker import restore
-from moldau.streams.worker.committed import Committed
+from moldau.streams.worker.committed import Committed, is_marked
 from moldau.streams.worker.decisions import Again
 from moldau.streams.worker.door import Door, TopicFacts, TopicPartition
 from moldau.streams.worker.global_tables import GlobalTables
@@ -177,14 +178,20 @@ class OwnTasks:
         inputs: tuple[TopicPartition, ...],
         committed: Mapping[TopicPartition, Committed],
     ) -> WorkerTask:
-        """Open the stores of a task and make it; runs on a thread."""
+        """Open the stores of a task and make it; runs on a thread. Raise StateError if the app has
+        moved to another engine."""
+        texts = [committed[where].metadata for where in inputs if where in committed]
+        if any(map(is_marked, texts)):
+            raise StateError(
+                f"app={program.app}: it has moved to Spark: run it there, with --engine spark, or "
+                "move it back: moldau streams move APP --to embedded"
+            )
         database = None
         if program.stores:
             database = self._open(task_id, program)
         backings = {}
         if database is not None:
             backings = {store.name: database.backing(store.name) for store in program.stores}
-        texts = [committed[where].metadata for where in inputs if where in committed]
         held: dict[str, LooksUp] = {} if self._globals is None else {**self._globals.stores}
         held |= {} if self._lakes is None else self._lakes.rows
         task = self._make_task(program, task_id.partition, backings, texts, held)
