@@ -14,6 +14,9 @@ def given(servers: str, **settings: str) -> dict[str, object]:
     return {"bootstrap.servers": servers, **settings}
 
 
+EXACTLY_ONCE = "exactly_once_v2"
+
+
 class Calm(Random):
     """Nothing happens by chance."""
 
@@ -22,12 +25,13 @@ class Calm(Random):
 
 
 def on_stages(
-    servers: str, app: Streams, folder: Path, *, dies: bool = False, **settings: str
+    servers: str, app: Streams, folder: Path, guarantee: str = EXACTLY_ONCE, *, dies: bool = False
 ) -> None:
     """Run what is there; or one batch, whose driver dies before it commits that. Without
     transactions no driver dies: batches would count twice."""
-    chance = Calm() if settings else Random(1)
-    batches = Batches(app.plan(), servers, folder, chance, (1_000_000,), **settings)
+    chance = Random(1) if guarantee == EXACTLY_ONCE else Calm()
+    sizes = (1_000_000,)
+    batches = Batches(app.plan(), servers, folder, chance, sizes, processing_guarantee=guarantee)
     try:
         if dies:
             batches.die()

@@ -125,8 +125,7 @@ def test_a_move_to_the_embedded_engine_is_done_again(
     settings = given(servers, **{"processing.guarantee": guarantee})
 
     def on_spark() -> None:
-        own = {} if "exactly" in guarantee else {"processing_guarantee": guarantee}
-        on_stages(servers, counted, tmp_path, **own)
+        on_stages(servers, counted, tmp_path, guarantee)
 
     on_spark()
     with pytest.MonkeyPatch.context() as patch:
