@@ -82,14 +82,18 @@ def test_the_settings_of_the_worker_are_free() -> None:
     assert (found[TOKEN_URL], found[FILES[0]]) == (URL, "/run/assertion")
 
 
-def test_a_reference_is_judged_where_it_is_resolved() -> None:
+def test_a_client_is_not_made_of_a_place_that_is_not_allowed() -> None:
     name = f"producer.override.{TOKEN_URL}"
-    assert refused_places({name: "${env:URL}"}, {}) == {}
     with pytest.raises(ConfigError) as caught:
         check_places({name: URL}, {})
     assert caught.value.context["setting"] == name
     with pytest.raises(ConfigError):
         settings_for({name: URL}, {}, "producer")
+
+
+def test_what_looks_like_a_reference_and_is_none_is_text() -> None:
+    name = f"producer.override.{TOKEN_URL}"
+    assert refused_places({name: "https://10.0.0.1/${no:reference}"}, {}) != {}
 
 
 def test_a_config_with_such_a_place_is_not_valid(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -103,8 +107,10 @@ def test_a_config_with_such_a_place_is_not_valid(monkeypatch: pytest.MonkeyPatch
         is_distributed=False,
     )
     name = f"producer.override.{TOKEN_URL}"
-    for value in (URL, "${env:INNER}"):
-        config = {"name": "c", "connector.class": "FileStreamSource", "topic": "t", name: value}
-        infos = validated(config, worker, asks=False)
+    plain = {"name": "c", "connector.class": "FileStreamSource", "topic": "t"}
+    for value in (URL, "${env:INNER}", "https://10.0.0.1/${no:reference}"):
+        infos = validated({**plain, name: value}, worker, asks=False)
         (wrong,) = [each for each in infos.configs if each.name == name]
         assert any(ALLOWED_URLS in error for error in wrong.errors)
+    infos = validated({**plain, name: "${env:INNER}"}, {**worker, ALLOWED_URLS: URL}, asks=False)
+    assert not any(ALLOWED_URLS in error for each in infos.configs for error in each.errors)

@@ -38,12 +38,7 @@ def policy_of(worker: Config) -> str:
 
 
 def refused_overrides(config: Config, worker: Config) -> dict[str, str]:
-    """Return the keys of the connector's config that the policy forbids, and places of tokens that
-    the worker does not allow, each with the reason."""
-    return {**refused_places(config, worker), **_forbidden(config, worker)}
-
-
-def _forbidden(config: Config, worker: Config) -> dict[str, str]:
+    """Return the keys of the connector's config that the policy forbids, each with the reason."""
     policy = policy_of(worker)
     if policy == "all":
         return {}
@@ -91,9 +86,11 @@ def wrong_overrides(config: Config) -> dict[str, str]:
 
 
 def overrides(config: Config, worker: Config, kind: str) -> dict[str, str]:
-    """Return the connector's overrides for this kind. Raise ConfigError if one is forbidden."""
+    """Return the resolved config's overrides for this kind. Raise ConfigError if the policy forbids
+    one, or one names a place of tokens that the worker does not allow."""
     prefix = f"{kind}.override."
-    for name, reason in refused_overrides(config, worker).items():
+    refused = {**refused_places(config, worker), **refused_overrides(config, worker)}
+    for name, reason in refused.items():
         if name.startswith(prefix):
             raise ConfigError(reason, setting=name)
     return beneath(config, prefix)

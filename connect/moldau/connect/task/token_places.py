@@ -5,8 +5,9 @@ a file. A connector's config comes over the REST API, so its author could make t
 addresses and read files of its machine (CVE-2025-27817). Such a setting of a connector's clients,
 by whatever prefix, must be in the worker's list, which is empty without the setting, as in Kafka.
 
-Invariants: the worker's own settings are free, since they are a file of its operator. A reference
-that is not resolved is not judged: what starts a client checks the resolved config.
+Invariants: the worker's own settings are free, since they are a file of its operator. Configs are
+judged with their references resolved. What still looks like a reference then is text, and no more
+allowed than any other.
 """
 
 from __future__ import annotations
@@ -37,13 +38,13 @@ _FILES: Final = (
 
 
 def refused_places(config: Config, worker: Config) -> dict[str, str]:
-    """Return the keys of the connector's config that name a place which the worker does not allow,
-    each with the reason."""
+    """Return the keys of the connector's resolved config that name a place which the worker does
+    not allow, each with the reason."""
     found: dict[str, str] = {}
     urls, files = listed(worker, ALLOWED_URLS), listed(worker, ALLOWED_FILES)
     for name, given in config.items():
         value = given.strip()
-        if not value or "${" in value:
+        if not value:
             continue
         if _is(name, _URL):
             asked = [value]
