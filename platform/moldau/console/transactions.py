@@ -50,6 +50,8 @@ class Blocked:
     @property
     def reason(self) -> str:
         """What ends it."""
+        if not self.transaction.is_judged:
+            return "a partition of __transaction_state has no leader: its coordinator may end it"
         if self.transaction.is_known:
             return "its producer or its coordinator ends it"
         if self.hangs:

@@ -8,7 +8,12 @@ from typing import TYPE_CHECKING, Any, Final
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
-from moldau.cli.commands.txn_open import OpenTransaction, Survey, open_transactions
+from moldau.cli.commands.txn_open import (
+    STATE_TOPIC,
+    OpenTransaction,
+    Survey,
+    open_transactions,
+)
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.numbers import INT32_MAX, INT64_MAX, whole
 from moldau.cli.output import write_json, write_lines, write_table
@@ -20,6 +25,10 @@ if TYPE_CHECKING:
 
 _LONGEST_S: Final = 900
 """Kafka's default of transaction.max.timeout.ms."""
+AWAY: Final = (
+    f"its coordinator may yet end it: a partition of {STATE_TOPIC} has no leader. Start the "
+    f"brokers that have it: `moldau topic describe {STATE_TOPIC}`"
+)
 _OPEN_HEADER: Final = (
     "TOPIC",
     "PARTITION",
@@ -175,7 +184,13 @@ def _hanging(arguments: Namespace, context: Context) -> int:
         survey = admin.run(lambda client: open_transactions(client, arguments.topics))
     longest_ms = arguments.older_than * 1000
     found = [each for each in survey.found if each.hangs(now_ms, longest_ms)]
-    return _write_open(arguments, context, survey, found, now_ms)
+    code = _write_open(arguments, context, survey, found, now_ms)
+    unjudged = [each.where for each in survey.found if not each.is_judged]
+    for where in unjudged:
+        context.err.write(
+            f"moldau: {where.topic}:{where.partition}: a transaction is open, and {AWAY}\n"
+        )
+    return Exit.FAILED if unjudged else code
 
 
 def _write_open(
@@ -200,7 +215,7 @@ def _open_facts(each: OpenTransaction, now_ms: int) -> dict[str, Any]:
         "partition": each.where.partition,
         "transactional_id": None if each.holder is None else each.holder.transactional_id,
         "state": None if each.holder is None else each.holder.state,
-        "is_known_to_coordinator": each.is_known,
+        "is_known_to_coordinator": each.is_known if each.is_judged else None,
         "producer_id": each.producer.producer_id,
         "producer_epoch": each.producer.epoch,
         "coordinator_epoch": each.producer.coordinator_epoch,
@@ -215,7 +230,7 @@ def _open_cells(each: OpenTransaction, now_ms: int) -> tuple[str, ...]:
         each.where.topic,
         str(each.where.partition),
         "-" if each.holder is None else each.holder.transactional_id,
-        "unknown to its coordinator" if not each.is_known else _state(each),
+        _state(each),
         str(each.producer.producer_id),
         str(each.producer.epoch),
         _seconds(each.age_ms(now_ms)),
@@ -225,7 +240,10 @@ def _open_cells(each: OpenTransaction, now_ms: int) -> tuple[str, ...]:
 
 
 def _state(each: OpenTransaction) -> str:
-    assert each.holder is not None
+    if not each.is_judged:
+        return "its coordinator is away"
+    if each.holder is None or not each.is_known:
+        return "unknown to its coordinator"
     return each.holder.state
 
 
@@ -298,6 +316,8 @@ def _chosen(survey: Survey, arguments: Namespace) -> OpenTransaction:
     for each in survey.found:
         is_there = each.where.partition == arguments.partition
         if is_there and each.producer.transaction_start_offset == arguments.start_offset:
+            if not each.is_judged and not arguments.force:
+                raise UsageError(f"{place}: {AWAY}; or give --force")
             if each.is_known and not arguments.force:
                 assert each.holder is not None
                 name = each.holder.transactional_id

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
         TransactionDescription,
     )
 
+STATE_TOPIC = "__transaction_state"
 DONE = frozenset(("Empty", "CompleteCommit", "CompleteAbort"))
 
 
@@ -36,6 +37,9 @@ class OpenTransaction:
     """The high watermark of the partition."""
     holder: TransactionDescription | None
     """What the coordinator of its producer id says; None if none knows that producer id."""
+    is_judged: bool = True
+    """Whether each coordinator that may know it was asked. One whose partition has no leader cannot
+    be. It may have decided to commit the transaction, and a marker of an abort would tear that."""
 
     @property
     def behind(self) -> int:
@@ -60,7 +64,9 @@ class OpenTransaction:
 
     def hangs(self, now_ms: int, longest_ms: int) -> bool:
         """Whether nothing will end it."""
-        return not self.is_known and now_ms - self.producer.last_timestamp_ms >= longest_ms
+        if self.is_known or not self.is_judged:
+            return False
+        return now_ms - self.producer.last_timestamp_ms >= longest_ms
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,11 +97,22 @@ async def open_transactions(admin: Admin, topics: Collection[str]) -> Survey:
         return Survey((), failed)
     holders = await _holders(transactions, {producer.producer_id for _, producer in opened})
     ends = await admin.list_offsets({where: LATEST for where, _ in opened})
-    found = [
-        OpenTransaction(where, producer, ends[where].offset, holders.get(producer.producer_id))
-        for where, producer in opened
-    ]
+    is_any_unknown = any(producer.producer_id not in holders for _, producer in opened)
+    are_all_asked = not is_any_unknown or await _are_all_led(admin)
+    found = []
+    for where, producer in opened:
+        holder = holders.get(producer.producer_id)
+        is_judged = holder is not None or are_all_asked
+        found.append(OpenTransaction(where, producer, ends[where].offset, holder, is_judged))
     return Survey(sorted(found, key=lambda each: each.behind, reverse=True), failed)
+
+
+async def _are_all_led(admin: Admin) -> bool:
+    """Whether each partition with transactional ids has a leader, that is, a coordinator."""
+    if STATE_TOPIC not in {each.name for each in await admin.list_topics(internal=True)}:
+        return True
+    places = await admin.partitions(STATE_TOPIC)
+    return len(await admin.led_partitions(places)) == len(places)
 
 
 async def _holders(
