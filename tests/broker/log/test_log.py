@@ -382,6 +382,18 @@ def test_an_open_transaction_holds_the_last_stable_offset() -> None:
     assert [tuple(each) for each in aborted] == [(1, 3, 9, 10)]
 
 
+def test_the_last_stable_offset_is_not_before_the_start_of_the_log() -> None:
+    """Otherwise readers of committed records begin there, are out of range, and miss records."""
+    log = Machine(config=BIG).open()
+    append(log, 4, producer=Producer(1, 0, 0, is_transactional=True))
+    append(log)
+    log.increment_log_start_offset(5)
+    assert (log.last_stable_offset, log.high_watermark) == (5, 7)
+    end_transaction(log, 1, ControlType.COMMIT)
+    log.update_high_watermark(8)
+    assert log.last_stable_offset == 8
+
+
 # Forgetting.
 
 

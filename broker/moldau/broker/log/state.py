@@ -1,8 +1,8 @@
 """The state of one partition's log, which its parts share.
 
 Invariants:
-* log_start_offset <= high_watermark <= log_end_offset, last_stable_offset <= high_watermark, and
-  only `Truncation` moves an end back.
+* log_start_offset <= last_stable_offset <= high_watermark <= log_end_offset, and only `Truncation`
+  moves an end back.
 * flushed_end_offset <= log_end_offset: everything below it is durable.
 * persisted_recovery_point <= claimed_recovery_point: the checkpoint on disk holds the first one or
   anything up to the second.
@@ -94,9 +94,12 @@ class LogState:
 
     @property
     def last_stable_offset(self) -> int:
-        """The offset below which no transaction is open."""
+        """The offset below which no transaction is open. It is never below the log's start: the
+        first records of an open transaction may have been deleted."""
         unstable = self.producers.first_unstable_offset
-        return self.high_watermark if unstable is None else min(unstable, self.high_watermark)
+        if unstable is None:
+            return self.high_watermark
+        return min(max(unstable, self.log_start_offset), self.high_watermark)
 
     @property
     def recovery_point(self) -> int:
