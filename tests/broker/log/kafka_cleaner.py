@@ -68,6 +68,7 @@ def answer(line: str) -> str:
             continue
         if log is None:
             log = open_log(node.files)
+            log.state.is_everywhere = True  # Kafka's cleaner does not wait for replicas
         dirty, now = map(int, part.split(" "))
         compaction = clean(log, now, cleaned_offset=dirty)
         answers.append(f"{compaction.end_offset}|{_describe_log(log)}")
