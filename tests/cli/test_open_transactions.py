@@ -13,9 +13,14 @@ LATER_MS = 10**15
 
 def test_nothing_hangs_while_a_coordinator_is_away() -> None:
     """It may have decided to commit: a marker of an abort would tear the transaction."""
-    one = {f"transaction_state_log_{name}": "1" for name in _ONE}
     with new_world(1) as world:
-        brokers = SimulatedBrokers(world, 3, **one)
+        brokers = SimulatedBrokers(
+            world,
+            3,
+            transaction_state_log_num_partitions="1",
+            transaction_state_log_replication_factor="1",
+            transaction_state_log_min_isr="1",
+        )
         brokers.await_up()
 
         async def leave_open(runtime: Runtime) -> None:
@@ -42,6 +47,3 @@ def test_nothing_hangs_while_a_coordinator_is_away() -> None:
         world.run_until(lambda: brokers.leader_of(TOPIC) >= 0, within=60)
         found = brokers.run(look, within=120)
         assert (found.is_known, found.is_judged, found.hangs(LATER_MS, 0)) == (False, False, False)
-
-
-_ONE = ("replication_factor", "min_isr", "num_partitions")
