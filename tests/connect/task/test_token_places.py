@@ -2,10 +2,18 @@
 
 from __future__ import annotations
 
+from unittest.mock import Mock
+
 import pytest
 
 from moldau.connect.herder.operations import validated
 from moldau.connect.task.clients import settings_for
+from moldau.connect.task.messages import TaskSpec
+from moldau.connect.task.runner import TaskRunner
+from moldau.connect.task.self_reading import SelfReadingRunner
+from moldau.connect.task.self_writing import SelfWritingRunner
+from moldau.connect.task.sink import SinkRunner
+from moldau.connect.task.source import SourceRunner
 from moldau.connect.task.token_places import (
     ALLOWED_FILES,
     ALLOWED_URLS,
@@ -13,8 +21,15 @@ from moldau.connect.task.token_places import (
     refused_places,
 )
 from moldau.connect.worker.settings import complete
+from moldau.connect.worker.worker import Worker
 from moldau.errors import ConfigError
+from moldau.logging import Loggers
+from moldau.runtime import Runtime
+from moldau.runtime.real import run
 
+RUNNERS: tuple[type[TaskRunner], ...] = (
+    SourceRunner, SinkRunner, SelfReadingRunner, SelfWritingRunner,
+)  # fmt: skip
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - a setting
 ISSUER = "sasl.oauthbearer.expected.issuer"
 URL = "https://id.example.com/token"
@@ -89,6 +104,31 @@ def test_a_client_is_not_made_of_a_place_that_is_not_allowed() -> None:
     assert caught.value.context["setting"] == name
     with pytest.raises(ConfigError):
         settings_for({name: URL}, {}, "producer")
+
+
+@pytest.mark.parametrize("runner", RUNNERS)
+def test_no_task_starts_with_a_place_that_its_worker_does_not_allow(
+    runner: type[TaskRunner],
+) -> None:
+    """Also one of a client that the connector makes itself, as a mirror does."""
+    config = {"connector.class": "FileStreamSource", f"source.cluster.{TOKEN_URL}": URL}
+    places: tuple[dict[str, str], ...] = ({}, {ALLOWED_URLS: "https://other/token"})
+    for place in places:
+        spec = TaskSpec("c", 0, complete(place, is_distributed=False), config, config)
+        with pytest.raises(ConfigError, match="does not name https:"):
+            runner(spec, Mock(), Mock(), Mock()).open()
+
+
+def test_no_connector_starts_with_such_a_place() -> None:
+    config = {"connector.class": "FileStreamSource", f"source.cluster.{TOKEN_URL}": URL}
+
+    async def main(runtime: Runtime) -> None:
+        worker = Worker(runtime, {}, Loggers(runtime.clock, lambda line: None), Mock())
+        with pytest.raises(ConfigError, match="does not name https:"):
+            await worker.start_connector("c", config)
+        await worker.stop_connector("c")
+
+    run(main)
 
 
 def test_what_looks_like_a_reference_and_is_none_is_text() -> None:
