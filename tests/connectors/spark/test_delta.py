@@ -52,6 +52,10 @@ def test_overwrite_leaves_the_rows_of_the_last_batch(spark: Any, tmp_path: Path)
     write = writer(tmp_path, **{"sink.mode": "overwrite", "output.mode": "complete"})
     write(spark.range(0, 30, numPartitions=2), 0)
     write(spark.range(10, 300_000, numPartitions=2), 1)
+    killed = tmp_path / "spool"  # what it leaves if it is killed after it has written
+    killed.mkdir()
+    (killed / "0-0-0.arrow").touch()
     write(spark.range(1), 1)
 
+    assert not killed.exists()
     assert rows(tmp_path) == [(each,) for each in range(10, 300_000)]

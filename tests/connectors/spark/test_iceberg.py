@@ -58,7 +58,11 @@ def test_a_batch_that_is_repeated_is_written_once(spark: Any, tmp_path: Path) ->
     write = iceberg_writer(given, at(tmp_path))
     write(batch(spark, 1, 2), 0)
     write(batch(spark, 3), 1)
+    killed = tmp_path / "spool"  # what it leaves if it is killed after it has written
+    killed.mkdir()
+    (killed / "0-0-0.arrow").touch()
     iceberg_writer(given, at(tmp_path))(batch(spark, 3), 1)
+    assert not killed.exists()
     iceberg_writer(given, at(tmp_path, "another"))(batch(spark, 4), 1)
 
     assert ids_in(given) == [1, 2, 3, 4]

@@ -16,7 +16,7 @@ from moldau.connectors.spark.batches import (
     is_repeated,
 )
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.spool import SpooledRows, spooled_rows
+from moldau.connectors.spark.spool import SpooledRows, emptied_spool, spooled_rows
 from moldau.errors import ConfigError
 from moldau.plugins.extras import install_command
 
@@ -41,6 +41,7 @@ def delta_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> WriteB
         if table is not None:
             last = table.transaction_version(query)
             if is_repeated(last, number, is_fresh=checkpoint.is_fresh):
+                emptied_spool(checkpoint.spool)  # of an attempt that was killed
                 return
         commit = delta.CommitProperties(app_transactions=[delta.Transaction(query, number)])
         with spooled_rows(batch, checkpoint.spool, all_nullable=config.auto_evolve) as spooled:

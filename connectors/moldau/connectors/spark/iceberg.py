@@ -17,7 +17,7 @@ from moldau.connectors.spark.batches import (
     is_repeated,
 )
 from moldau.connectors.spark.config import SparkSinkConfig
-from moldau.connectors.spark.spool import spooled_rows
+from moldau.connectors.spark.spool import emptied_spool, spooled_rows
 from moldau.errors import ConfigError
 from moldau.plugins.extras import install_command
 from moldau.spark.reach import Unavailable
@@ -65,6 +65,7 @@ def iceberg_writer(config: SparkSinkConfig, checkpoint: QueryCheckpoint) -> Writ
         written = None if table is None else table.properties.get(last_batch)
         last = None if written is None else int(written)
         if is_repeated(last, number, is_fresh=checkpoint.is_fresh):
+            emptied_spool(checkpoint.spool)  # of an attempt that was killed
             return
         with spooled_rows(batch, checkpoint.spool, all_nullable=config.auto_evolve) as spooled:
             table = create_table(spooled.schema) if table is None else table

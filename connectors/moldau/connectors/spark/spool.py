@@ -6,7 +6,7 @@ so a small batch needs no file. Neither Spark's driver nor this process holds a 
 
 Invariants: rows keep the order of Spark's partitions; only files of tasks that Spark counts are
 read, so a task that ran twice gives its rows once; the spool is removed after the batch, and what a
-crash left of it is removed before the next batch.
+crash left of it is removed before the next batch, or by the same one when it runs again.
 """
 
 from __future__ import annotations
