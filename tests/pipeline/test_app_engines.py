@@ -84,19 +84,14 @@ def test_settings_of_spark_without_the_engine_are_refused() -> None:
 
 
 APPS = """
-from moldau.streams import Streams
+from moldau.streams import Streams, tumbling
 
 fine = Streams("fine")
 fine.stream("lines", str).group_by_key().count(name="counts").changes().to("counts")
 
 waits = Streams("waits")
-
-
-async def look_up(line: str) -> str:
-    return line
-
-
-waits.stream("lines", str).map_values(look_up).to("counts")
+windows = waits.stream("lines", str).group_by_key().window(tumbling("1m"), emit="close", idle="5s")
+windows.count(name="idle").changes().to("counts")
 """
 
 
@@ -117,4 +112,4 @@ def test_apps_are_explained_for_their_engine(tmp_path: Path) -> None:
     assert "did you mean spark.master?" in fine.wrong_settings["spark.mastr"]
     assert "not Spark Connect" in fine.wrong_settings["spark.remote"]
     assert waits.problem is not None
-    assert "async functions are not awaited in executors" in waits.problem
+    assert "idle=... closes windows by the wall clock" in waits.problem

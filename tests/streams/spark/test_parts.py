@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from moldau.client import TopicPartition
 from moldau.runtime.real_files import RealFiles
-from moldau.streams import Streams, retry, tumbling
+from moldau.streams import Streams, tumbling
 from moldau.streams.problems import StateError, StreamsError, TopologyError
 from moldau.streams.serdes.types import INTERNAL_ANY
 from moldau.streams.spark.changes import RecordingBacking, StoreChange, apply, decoded, encoded
@@ -46,20 +46,12 @@ def counted(name: str = "app", store: str = "counts") -> Streams:
     return app
 
 
-async def later(value: str) -> str:
-    return value
-
-
 def refused(what: str) -> Streams:
     app = Streams("app")
     lines = app.stream("lines", str, key=str)
     if what == "names":
         app.global_table("names", str, key=str)  # for queries alone
         lines.to("out")
-    elif what == "later":
-        lines.map_values(later).to("out")
-    elif what == "retry":
-        lines.map_values(str.upper, on_error=retry(3)).to("out")
     elif what == "pattern":
         app.stream(re.compile("x.*"), str, key=str).to("out")
     else:
@@ -68,7 +60,7 @@ def refused(what: str) -> Streams:
     return app
 
 
-@pytest.mark.parametrize("what", ["names", "later", "retry", "pattern", "idle"])
+@pytest.mark.parametrize("what", ["names", "pattern", "idle"])
 def test_a_step_that_spark_cannot_do_is_refused_by_name(what: str) -> None:
     plan = refused(what).plan()
 

@@ -72,6 +72,10 @@ class Failures:
         self._retry_at_ms = None
         return False
 
+    def due_ms(self) -> list[int | None]:
+        """Return when what waits for another attempt is due."""
+        return [self._retry_at_ms, *(each.due_ms for each in self.pending)]
+
     def decide(self, topic: str, chunk: Chunk, index: int, error: Exception, now_ms: int) -> bool:
         """Return True to continue after the failed record, False to try it again later. Raise if
         its policy is to fail."""

@@ -9,7 +9,6 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.description import description
 from moldau.streams.plan.patterns import patterns_of
 from moldau.streams.plan.plan import Plan
-from moldau.streams.plan.policies import Policy
 from moldau.streams.plan.steps import Step
 from moldau.streams.plan.text import describe
 from moldau.streams.problems import TopologyError
@@ -39,7 +38,7 @@ def refusals(plan: Plan) -> dict[str, str]:
         found[pattern] = "a batch has fixed topics: name the topics of the stream"
     for program in plan.programs:
         for step in program.steps:
-            reason = _refusal(step, program.on_error)
+            reason = _refusal(step)
             if reason is not None:
                 found[step.name] = reason
     return found
@@ -102,14 +101,10 @@ def _step_names(plan: Plan) -> set[str]:
     return {step.name for program in plan.programs for step in program.steps}
 
 
-def _refusal(step: Step, default: Policy) -> str | None:
+def _refusal(step: Step) -> str | None:
     operation = step.operation
     if isinstance(operation, op.Process):
         return "process(...) may set timers, which only run between batches"
-    if isinstance(operation, op.AsyncStep):
-        return "async functions are not awaited in executors: use a plain function"
     if getattr(operation, "idle_ms", None) is not None:
         return "idle=... closes windows by the wall clock, which stands still between batches"
-    if (step.on_error or default).retries:
-        return "retry(...) waits inside a batch: use skip, fail or dead_letter(...)"
     return None

@@ -17,10 +17,12 @@ from moldau.client import TransactionError
 from moldau.errors import MoldauError
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
+from moldau.streams.engine.operators.deferred import AsyncOperator
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError
 from moldau.streams.rocks import RocksMemory
+from moldau.streams.spark.awaiting import AsyncCalls, flush, let_go_on
 from moldau.streams.spark.delivery import Delivery, TaskBatch, at_least_once, exactly_once
 from moldau.streams.spark.failures import missing_package
 from moldau.streams.spark.global_tables import HeldGlobals, Notice, WholeTopic
@@ -33,6 +35,8 @@ from moldau.streams.spark.versions import Version, token_of
 from moldau.streams.spark.waiting import is_passing
 
 _SLICE: Final = 10_000
+_CALLS: Final = 500
+"""How many records call async functions at a time."""
 _BUFFERED: Final = 20_000
 """An input with so many records at hand is not read meanwhile."""
 _MEMORY: Final[list[RocksMemory]] = []
@@ -46,9 +50,10 @@ class LoadedProgram:
     program: Program
     global_tables: HeldGlobals
     lakes: HeldTables = field(default_factory=dict)
+    calls: AsyncCalls = field(default_factory=AsyncCalls)
 
 
-_LOADED: Final = Kept[LoadedProgram]()
+_LOADED: Final = Kept[LoadedProgram](lambda each: each.calls.close())
 """By app and sub-topology. A process may outlive a driver, and meet the app's next one."""
 
 
@@ -122,7 +127,7 @@ class Stage:
                     notices = self._loaded().global_tables.read(self.consumer, self.topics)
                     task = self._task(program, given, stores)
                     with closing(RangeReader(self.consumer, given)) as reader:
-                        records = _process(task, given, reader, delivery)
+                        records = _process(task, given, reader, delivery, self._loaded().calls)
                         offsets = _offsets(task, given, reader)
                     after = stores.write(before, task.metadata()).at(offsets)
                     delivery.record(before, after)
@@ -179,19 +184,23 @@ class Stage:
             stores.drop()
 
 
-def _process(task: Task, given: TaskRanges, reader: RangeReader, delivery: Delivery) -> int:
+def _process(
+    task: Task, given: TaskRanges, reader: RangeReader, delivery: Delivery, calls: AsyncCalls
+) -> int:
     """Run the records of the ranges, and send the outputs. Return how many were run.
 
     A task that lacks records of an input, of which the log has more, leaves the rest to the next
     batch."""
     clock, records = RealClock(), 0
+    has_calls = any(isinstance(each, AsyncOperator) for each in task.network.deferred)
+    limit = _CALLS if has_calls else _SLICE
     for topic in set(task.program.inputs).difference(each.topic for each in given.ranges):
         task.set_at_end(topic, True)  # it has fewer partitions than another input
     while True:
         unread = reader.unread
         for each in given.ranges:
             task.set_at_end(each.topic, each.topic not in unread and not each.has_more)
-        while done := task.process(clock.wall_ms(), _SLICE):
+        while (done := task.process(clock.wall_ms(), limit)) or let_go_on(task, calls):
             records += done
             _send(delivery, task)
         is_short = any(
@@ -203,7 +212,7 @@ def _process(task: Task, given: TaskRanges, reader: RangeReader, delivery: Deliv
             break
         for topic, chunk in reader.poll(wanted):
             task.add(topic, chunk)
-    task.flush()
+    flush(task)
     _send(delivery, task)
     return records
 
