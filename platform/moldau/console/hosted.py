@@ -20,6 +20,7 @@ from moldau.link.hosted_services import HostBroker, RunningService, Serve
 from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
 from moldau.link.security_settings import security_protocol
 from moldau.metrics import Registry
+from moldau.runtime.process import short_turns
 from moldau.runtime.signals import forever
 from moldau.runtime.threaded import ThreadedRuntime
 
@@ -61,8 +62,9 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
         apart = ThreadedRuntime("console")
         apart.start()
         try:
-            async with _served(apart, host.login, listen, by, access) as address:
-                yield RunningService(address, Registry(), forever)
+            with short_turns():
+                async with _served(apart, host.login, listen, by, access) as address:
+                    yield RunningService(address, Registry(), forever)
         finally:
             await runtime.run_blocking(apart.close)
 
