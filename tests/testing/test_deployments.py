@@ -193,7 +193,8 @@ def test_the_console_of_the_chart_shows_what_the_chart_starts() -> None:
     assert options.connect == "http://kafka-connect:8083"
     assert options.registry == "http://kafka-registry:8081"
     assert (options.admin, options.roles, options.http_config) == (False, None, None)
-    assert "httpGet" in pod["containers"][0]["readinessProbe"]
+    probe = pod["containers"][0]["readinessProbe"]
+    assert probe["httpGet"]["path"] == "/healthz", "it needs no login, and makes no page"
     others, _ = console_of(
         "console.connect=http://c:1,console.registry=http://r:2,console.admin=true"
     )
@@ -209,7 +210,7 @@ def test_the_console_of_the_chart_asks_for_a_login() -> None:
     assert options.http_config == "/etc/moldau/login/http.properties"
     mounts = {each["mountPath"] for each in pod["containers"][0]["volumeMounts"]}
     assert {"/etc/moldau/login", "/etc/moldau/roles"} <= mounts
-    assert "tcpSocket" in pod["containers"][0]["readinessProbe"], "a page asks for the login, too"
+    assert "tcpSocket" in pod["containers"][0]["readinessProbe"], "the secret may turn TLS on"
     (config,) = (
         each
         for each in rendered(f"console.enabled=true,console.login.secret=keys,{roles}")
@@ -218,7 +219,8 @@ def test_the_console_of_the_chart_asks_for_a_login() -> None:
     policy = read_policy(config["data"]["roles.yaml"], "roles.yaml").policy
     assert policy.visitor(Login("ann")).role is Role.ADMIN
     key = "console.login.secret=keys,console.login.oidc.clientSecretKey=secret"
-    provider, _ = console_of(f"{OIDC},{key}")
+    provider, pod = console_of(f"{OIDC},{key}")
+    assert "httpGet" in pod["containers"][0]["readinessProbe"], "/healthz needs no login"
     check_options(provider)
     assert provider.oidc_issuer == ISSUER
     assert Path(provider.oidc_client_secret_file) == Path("/etc/moldau/login/secret")
