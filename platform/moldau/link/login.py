@@ -43,7 +43,9 @@ async def log_in(runtime: Runtime, security: Security, ask: Ask, host: str) -> i
         code = ErrorCode(handshake.error_code)
         if code is ErrorCode.ILLEGAL_SASL_STATE:
             raise LoginRefused(
-                code, "this listener takes no logins: set security.protocol", **facts
+                code,
+                "this listener takes no logins: set security.protocol to PLAINTEXT or SSL",
+                **facts,
             )
         raise LoginRefused(code, offered=list(handshake.mechanisms), **facts)
     exchange = await credentials.exchange(runtime, host)

@@ -26,6 +26,7 @@ from tests.runtime.arena import HOST, play, until
 
 LIFE_S = 6.0
 """Of a token: one of a second would end before a busy machine has renewed it."""
+MECHANISM = "listener.name.sasl_plaintext.oauthbearer"
 LOOK_SECONDS = 1.1
 """A file of keys is looked at once a second at most."""
 KEY = ECKey.generate_key("P-256", parameters={"kid": "one"})
@@ -100,7 +101,8 @@ def test_tokens_are_renewed_on_the_live_connection(tmp_path: Path) -> None:
 
 
 def test_brokers_log_in_at_each_other_with_tokens_of_the_provider(tmp_path: Path) -> None:
-    """They ask once for many connections."""
+    """They ask once for many connections. What is set below the mechanism of the listener counts
+    first."""
 
     async def main(runtime: Runtime) -> None:
         def granted() -> bytes:
@@ -117,7 +119,10 @@ def test_brokers_log_in_at_each_other_with_tokens_of_the_provider(tmp_path: Path
                 "sasl.oauthbearer.token.endpoint.url": idp.url,
                 "sasl.oauthbearer.client.credentials.client.id": "broker",
                 "sasl.oauthbearer.client.credentials.client.secret": CANARY,
-                "sasl.oauthbearer.scope": "kafka",
+                "sasl.oauthbearer.scope": "of-others",
+                f"{MECHANISM}.sasl.oauthbearer.scope": "kafka",
+                "sasl.oauthbearer.expected.audience": "of-others",
+                f"{MECHANISM}.sasl.oauthbearer.expected.audience": "kafka",
             }
             async with two_nodes(runtime, "SASL_PLAINTEXT", given) as two:
                 client = {

@@ -186,6 +186,7 @@ def test_a_login_is_renewed_on_the_live_connection(tmp_path: Path) -> None:
         ("ssl.keystore.location", "", "private key"),
         ("sasl.enabled.mechanisms", "DIGEST-MD5", "not offered"),
         ("listener.name.sasl_ssl.plain.sasl.jaas.config", "x", "semicolon"),
+        ("listener.name.sasl_ssl.plain.connections.max.reauth.ms", "soon", "connections.max.rea"),
         ("ssl.enabled.protocols", "TLSv1.1", "TLSv1.2"),
         ("listener.name.ssl.ssl.principal.mapping.rules", "RULE:x", "rule"),
     ],

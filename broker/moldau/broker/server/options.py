@@ -23,11 +23,10 @@ from moldau.broker.settings.network import (
     socket_request_max_bytes,
     socket_send_buffer_bytes,
 )
+from moldau.broker.settings.of_listener import LISTENER_PREFIX
 from moldau.broker.settings.syntax import parse_host_limits
 from moldau.config import Setting, Settings
 from moldau.runtime.process_figures import memory_limit
-
-PREFIX: Final = "listener.name."
 
 # As much as a reader takes between two turns of the broker, and small enough to be still in the
 # processor's cache when it is read (bench/notes-broker.md).
@@ -70,7 +69,7 @@ def listener_options(
     settings: Settings, listener: Listener, listeners: Listeners
 ) -> ListenerOptions:
     """Return the options of one listener of this node."""
-    prefix = f"{PREFIX}{listener.name.lower()}."
+    prefix = f"{LISTENER_PREFIX}{listener.name.lower()}."
     own = settings.with_prefix(prefix)
 
     def limit(name: str, value: int) -> int:

@@ -25,6 +25,7 @@ from moldau.broker.server.kerberos import kerberos_logins
 from moldau.broker.server.login_thread import in_a_thread
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
+from moldau.broker.settings.of_listener import LISTENER_PREFIX
 from moldau.config import Secret, SettingTable, overrides
 from moldau.errors import ConfigError
 from moldau.link import oauth_settings, token_settings
@@ -54,7 +55,6 @@ if TYPE_CHECKING:
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
-PREFIX: Final = "listener.name."
 MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS, OAUTHBEARER, GSSAPI)
 _FILE: Final = "file://"
 _NO_CERTIFICATE: Final = "none"
@@ -103,7 +103,7 @@ def _no_token(token_id: str, mechanism: ScramMechanism) -> TokenLogin | None:
 
 def own_settings(settings: Settings, listener: str) -> Settings:
     """Return the settings of one listener."""
-    return settings.with_prefix(f"{PREFIX}{listener.lower()}.")
+    return settings.with_prefix(f"{LISTENER_PREFIX}{listener.lower()}.")
 
 
 async def secured(
@@ -171,7 +171,7 @@ class ListenerContext:
 def client_auth(settings: Settings, listener: Listener) -> str:
     """Return whether clients of a listener must show a certificate. Where they log in, only the
     listener's own setting counts, as in Kafka (KIP-684)."""
-    prefix = f"{PREFIX}{listener.name.lower()}."
+    prefix = f"{LISTENER_PREFIX}{listener.name.lower()}."
     is_own = settings.is_given_under(prefix, tls.ssl_client_auth)
     if listener.security_protocol == "SASL_SSL" and not is_own:
         return _NO_CERTIFICATE
@@ -187,7 +187,7 @@ def _warn_of_no_effect(listener: Listener, ground: SecurityGround) -> None:
             f"{name} is for listeners with SSL; clients of this one show no certificate",
             listener=listener.name,
             value=asked,
-            instead=f"{PREFIX}{listener.name.lower()}.{name}",
+            instead=f"{LISTENER_PREFIX}{listener.name.lower()}.{name}",
         )
 
 
@@ -235,16 +235,13 @@ async def _method(name: str, listener: Listener, own: Settings, ground: Security
             value=name,
             allowed=MECHANISMS,
         )
-    renew_ms_max = _of_mechanism(own, name, security.connections_max_reauth_ms.name)
-    lifetime_ms = own[security.connections_max_reauth_ms]
-    if renew_ms_max is not None:
-        lifetime_ms = security.connections_max_reauth_ms.kind.read(renew_ms_max)
+    lifetime_ms = _lifetime_ms(own, listener.name, name)
     if name == PLAIN:
         module = _module(own, listener.name, PLAIN)
         passwords = users_of(module.options)
         return Method(lambda: PlainServer(passwords), lifetime_ms)
     if name == OAUTHBEARER:
-        return await _by_token(own, lifetime_ms, ground)
+        return await _by_token(_of_tokens(own, listener.name), lifetime_ms, ground)
     if name == GSSAPI:
         module = _module(own, listener.name, GSSAPI)
         setting = _jaas_name(listener.name, GSSAPI)
@@ -265,6 +262,29 @@ async def _method(name: str, listener: Listener, own: Settings, ground: Security
     return Method(begin, lifetime_ms)
 
 
+def _lifetime_ms(own: Settings, listener: str, mechanism: str) -> int:
+    """Return how long a login with a mechanism counts; 0 for no limit. Raise ConfigError."""
+    row = security.connections_max_reauth_ms
+    text = _of_mechanism(own, mechanism, row.name)
+    if text is None:
+        return own[row]
+    try:
+        lifetime_ms: int = row.kind.read(text.strip())
+    except ValueError as error:
+        raise ConfigError(
+            "this value is not allowed",
+            setting=_own_name(listener, mechanism, row.name),
+            value=text,
+            allowed=row.kind.allowed,
+        ) from error
+    return lifetime_ms
+
+
+def _of_tokens(own: Settings, listener: str) -> Settings:
+    """Return the settings of a listener, in which those of OAUTHBEARER count first."""
+    return own.with_prefix(f"{LISTENER_PREFIX}{listener.lower()}.{OAUTHBEARER.lower()}.")
+
+
 async def _by_token(own: Settings, lifetime_ms: int, ground: SecurityGround) -> Method:
     """Return the logins with tokens. Nothing about their check is optional: without an issuer, an
     audience or keys the listener does not open."""
@@ -277,7 +297,9 @@ async def _by_token(own: Settings, lifetime_ms: int, ground: SecurityGround) -> 
         (oauth.sasl_oauthbearer_jwks_endpoint_url, location),
     ):
         if not value:
-            raise ConfigError("OAUTHBEARER needs it, so that no token is let in", setting=row.name)
+            raise ConfigError(
+                "OAUTHBEARER needs it: without it no token could be checked", setting=row.name
+            )
     assert issuer is not None
     terms = TokenTerms(
         issuer,
@@ -336,8 +358,12 @@ def _jaas(own: Settings, mechanism: str) -> Secret | None:
     return own[sasl.sasl_jaas_config] if text is None else Secret(text)
 
 
+def _own_name(listener: str, mechanism: str, name: str) -> str:
+    return f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{name}"
+
+
 def _jaas_name(listener: str, mechanism: str) -> str:
-    return f"{PREFIX}{listener.lower()}.{mechanism.lower()}.{sasl.sasl_jaas_config.name}"
+    return _own_name(listener, mechanism, sasl.sasl_jaas_config.name)
 
 
 def _module(own: Settings, listener: str, mechanism: str) -> LoginModule:
@@ -366,27 +392,54 @@ def outgoing(
     credentials: OwnCredentials | None = None
     if protocol.startswith("SASL"):
         service = own[sasl.sasl_kerberos_service_name]
-        tokens = _own_tokens(own, runtime) if mechanism.upper() == OAUTHBEARER else None
-        credentials = credentials_from(
-            mechanism, _jaas(own, mechanism), service=service, tokens=tokens
-        )
+        is_oauth = mechanism.upper() == OAUTHBEARER
+        tokens = _own_tokens(own, listener, runtime) if is_oauth else None
+        text = _own_login(own, listener, mechanism)
+        credentials = credentials_from(mechanism, text, service=service, tokens=tokens)
     return Security(context, credentials)
 
 
-def _own_tokens(own: Settings, runtime: Runtime) -> EndpointTokens:
+def _own_login(own: Settings, listener: str, mechanism: str) -> Secret | None:
+    """Return the login module that this node logs in with. Raise ConfigError that names the
+    setting of the listener."""
+    wanted = mechanism.upper()
+    if wanted not in MECHANISMS:
+        raise ConfigError(
+            "nodes cannot log in at each other by this mechanism",
+            listener=listener,
+            value=mechanism,
+            allowed=MECHANISMS,
+        )
+    text = _jaas(own, mechanism)
+    if wanted in (OAUTHBEARER, GSSAPI):
+        return text
+    name = _jaas_name(listener, mechanism)
+    module = None if text is None else parse_jaas(text.reveal(), name)
+    if module is None or not {"username", "password"} <= module.options.keys():
+        raise ConfigError(
+            "nodes that log in at each other need a user and a password: give a login module with "
+            'username="..." and password="..."',
+            setting=name,
+        )
+    if not wanted.startswith(module.family):
+        raise ConfigError(f"its login module is one of {module.family}", setting=name)
+    return text
+
+
+def _own_tokens(own: Settings, listener: str, runtime: Runtime) -> EndpointTokens:
     """Return where this node gets its tokens: as a client with its settings. Raise ConfigError."""
     row = token_settings.sasl_oauthbearer_token_endpoint_url
-    if not own[row]:
+    if not _of_tokens(own, listener)[row]:
         raise ConfigError("connections to other nodes by OAUTHBEARER need it", setting=row.name)
-    asked: dict[str, str | tuple[str, ...] | None] = {**_token_client(own)}
+    asked: dict[str, str | tuple[str, ...] | None] = {**_token_client(own, listener)}
     return EndpointTokens(endpoint_of(_CLIENT.resolve(overrides(asked))), runtime, "")
 
 
-def _token_client(own: Settings) -> dict[str, str]:
+def _token_client(own: Settings, listener: str) -> dict[str, str]:
     """Return the settings of a client that gets its tokens as this node does. What Kafka's settings
     do not say may be in the login module, as in older versions of Kafka; so is the encryption of
     the endpoint, as in Kafka."""
-    found = _given_of(own, token_settings.TOKEN_ROWS)
+    found = _given_of(_of_tokens(own, listener), token_settings.TOKEN_ROWS)
     jaas = _jaas(own, OAUTHBEARER)
     if jaas is not None:
         found[rows.sasl_jaas_config.name] = jaas.reveal()
@@ -430,7 +483,7 @@ def own_client(settings: Settings, address: str) -> dict[str, str]:
         if service is not None:
             found[rows.sasl_kerberos_service_name.name] = service
         if mechanism.upper() == OAUTHBEARER:
-            found.update(_token_client(own))
+            found.update(_token_client(own, listeners.inter_broker))
     return found
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from moldau.broker.settings.listener import read_listeners
 from moldau.broker.settings.network import max_connection_creation_rate, max_connections
-from moldau.broker.settings.tables import LISTENER_PREFIX
+from moldau.broker.settings.of_listener import LISTENER_PREFIX
 from moldau.broker.settings.threads import Dynamic, in_force
 from moldau.config import Settings
 

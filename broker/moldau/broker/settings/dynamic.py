@@ -14,10 +14,16 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from moldau.broker.settings import network, node, sasl, security, telemetry, tls
+from moldau.broker.settings import network, node, telemetry, tls
 from moldau.broker.settings.meaning import without_effect
+from moldau.broker.settings.of_listener import (
+    BY_MECHANISM,
+    LISTENER_PREFIX,
+    own_name,
+    why_not_own,
+)
 from moldau.broker.settings.resource import is_usable
-from moldau.broker.settings.tables import BROKER_SETTINGS, LISTENER_PREFIX
+from moldau.broker.settings.tables import BROKER_SETTINGS
 from moldau.config import CLASS, LIST, Given, Layer, Source, SourceKind, UpdateMode
 from moldau.config.kinds import trim
 from moldau.config.table import Row
@@ -41,13 +47,6 @@ ONLY_BY_LISTENER = frozenset(
 _OF_ALL_BROKERS = frozenset(
     (network.max_connections, network.max_connection_creation_rate, network.num_network_threads)
 )
-_BY_MECHANISM = (
-    sasl.sasl_jaas_config,
-    sasl.sasl_login_callback_handler_class,
-    sasl.sasl_login_class,
-    sasl.sasl_server_callback_handler_class,
-    security.connections_max_reauth_ms,
-)
 _REPORTERS = ("org.apache.kafka.common.metrics.JmxReporter",)
 _UNKNOWN_SHOWN = 5
 _NO_PLACE = Source(SourceKind.DYNAMIC_BROKER)
@@ -60,7 +59,7 @@ def listener_row(name: str) -> Row | None:
     found = _OF_LISTENER.fullmatch(name)
     if found is None:
         return None
-    by_mechanism = (row for row in _BY_MECHANISM if found[1].endswith(row.name))
+    by_mechanism = (row for row in BY_MECHANISM if found[1].endswith(row.name))
     return next(by_mechanism, None) or BROKER_SETTINGS.find(found[1])
 
 
@@ -115,7 +114,8 @@ def dynamic_notices(
         (one_broker, SourceKind.DYNAMIC_BROKER),
     ):
         for name, value in values.items():
-            row = listener_row(name) or BROKER_SETTINGS.find(name)
+            own = own_name(name, BROKER_SETTINGS)
+            row = BROKER_SETTINGS.find(name) if own is None else own.row
             refusal = _refusal(name, value, kind is SourceKind.DYNAMIC_BROKER)
             if refusal is not None:
                 found.append(f"{refusal}; what is stored is left out ({kind.label})")
@@ -123,6 +123,8 @@ def dynamic_notices(
                 unknown[name] = None
             elif (why := without_effect(row.name)) is not None:
                 found.append(f"{name} {why} ({kind.label})")
+            elif own is not None and (why := why_not_own(own, BROKER_SETTINGS)) is not None:
+                found.append(f"{name} has no effect: {why} ({kind.label})")
             elif row is network.listeners:
                 found.append(
                     f"{name}: new ones open at once, and clients are told of them when the broker "

@@ -9,10 +9,16 @@ rejected if ignoring them would surprise (`REMOVED`), or are harmless and only m
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 from moldau.broker.settings import node
+from moldau.broker.settings.of_listener import (
+    listener_names,
+    own_values,
+    why_not_own,
+    why_not_there,
+)
 from moldau.broker.settings.security import (
     AUTHORIZER_SETTINGS,
     TOKEN_SETTINGS,
@@ -20,7 +26,7 @@ from moldau.broker.settings.security import (
     delegation_token_secret_key,
 )
 from moldau.broker.settings.services import service_notices
-from moldau.broker.settings.unbuilt import UNBUILT
+from moldau.broker.settings.unbuilt import missing, missing_there
 from moldau.broker.settings.waiting import waits_for
 from moldau.config import Settings
 
@@ -116,9 +122,8 @@ def notices(settings: Settings) -> tuple[str, ...]:
     """Return the notices about these broker settings for the operator, once, at the start. Settings
     that prevent the start (`unbuilt`) are reported there."""
     found = list(settings.notices)
-    refused = [row for row, _ in UNBUILT if settings[row]]
     for row in settings.table:
-        if not settings.is_given(row) or row in refused:
+        if not settings.is_given(row) or missing(row, settings[row]) is not None:
             continue
         why = without_effect(row.name)
         if why is not None:
@@ -126,6 +131,7 @@ def notices(settings: Settings) -> tuple[str, ...]:
     for name, given in settings.others.items():
         if name in FORGOTTEN:
             found.append(f"{name} has no effect any more: {FORGOTTEN[name]} ({given.source})")
+    found += _of_listeners(settings)
     for name in AUTHORIZER_SETTINGS:
         if name in settings.others and not settings[authorizer_class_name]:
             why = f"has no effect without {authorizer_class_name.name}"
@@ -146,3 +152,19 @@ def notices(settings: Settings) -> tuple[str, ...]:
             "most half of it"
         )
     return tuple(found)
+
+
+def _of_listeners(settings: Settings) -> Iterator[str]:
+    """Yield a notice for each setting of one listener that has no effect."""
+    names = listener_names(settings)
+    for name, own, given in own_values(settings):
+        if missing_there(own, given) is not None:
+            continue
+        why = why_not_there(own, names)
+        meaning = None if own.row is None else without_effect(own.row.name)
+        if why is None and meaning is None:
+            why = why_not_own(own, settings.table)
+        if why is not None:
+            meaning = f"has no effect: {why}"
+        if meaning is not None:
+            yield f"{name} {meaning} ({given.source})"

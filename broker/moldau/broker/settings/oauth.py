@@ -21,7 +21,7 @@ sasl_oauthbearer_jwks_endpoint_url = Setting(
     "sasl.oauthbearer.jwks.endpoint.url",
     STRING,
     None,
-    "Where the keys are published that tokens are verified with.",
+    "Where the keys are published that tokens are verified with: https://..., or file:///...",
 )
 moldau_oauth_provider = Setting(
     "moldau.oauth.provider",
@@ -70,7 +70,7 @@ sasl_oauthbearer_expected_audience = Setting(
     "sasl.oauthbearer.expected.audience",
     LIST,
     (),
-    "A token must be meant for one of these audiences; empty means any.",
+    "A token must be meant for one of these audiences. A listener with OAUTHBEARER needs it.",
     check=list_of(),
     importance=Importance.HIGH,
 )
@@ -78,7 +78,7 @@ sasl_oauthbearer_expected_issuer = Setting(
     "sasl.oauthbearer.expected.issuer",
     STRING,
     None,
-    "A token must come from this issuer; none means any.",
+    "A token must come from this issuer. A listener with OAUTHBEARER needs it.",
     importance=Importance.HIGH,
 )
 sasl_oauthbearer_clock_skew_seconds = Setting(

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from moldau.broker.settings import group, topic
 from moldau.broker.settings.description import written
 from moldau.broker.settings.meaning import FORGOTTEN, IGNORED, REMOVED
+from moldau.broker.settings.of_listener import BY_MECHANISM, OAUTH_ROWS, ROWS
 from moldau.broker.settings.resource import Default
 from moldau.broker.settings.tables import (
     BROKER_SETTINGS,
@@ -14,7 +15,7 @@ from moldau.broker.settings.tables import (
     GROUP_SETTINGS,
     TOPIC_SETTINGS,
 )
-from moldau.broker.settings.unbuilt import UNBUILT
+from moldau.broker.settings.unbuilt import NAMED, UNBUILT
 from moldau.broker.settings.waiting import WAITING
 from moldau.config import SettingTable, render_reference
 from moldau.config.table import Row
@@ -39,6 +40,7 @@ def render() -> str:
         _resources("Topics", TOPIC_SETTINGS, topic.BROKER_DEFAULTS),
         _resources("Groups", GROUP_SETTINGS, group.BROKER_DEFAULTS),
         _resources("Client metrics subscriptions", CLIENT_METRICS_SETTINGS, {}),
+        _of_listeners(),
         _names("Without effect", "These are accepted and change nothing:", IGNORED),
         _names(
             "Without effect yet",
@@ -76,7 +78,25 @@ def _default(row: Row, default: Default | None) -> str:
 def _unbuilt() -> str:
     lines = [f"- `{row.name}`: {what}." for row, what in UNBUILT]
     lead = "A node does not start while its settings ask for one of these:"
+    lines += [
+        f"- `{row.name}`: other classes of Java; {each.instead}." for row, each in NAMED.items()
+    ]
     return "\n".join(("## Not built yet", "", lead, "", *lines, ""))
+
+
+def _of_listeners() -> str:
+    own = ", ".join(f"`{name}`" for name in sorted(row.name for row in ROWS | OAUTH_ROWS))
+    by_mechanism = ", ".join(f"`{row.name}`" for row in BY_MECHANISM if row in ROWS)
+    return f"""\
+## For one listener
+
+A listener may have its own value of these, as `listener.name.<listener>.<setting>`, the listener in
+lower case: {own}.
+
+Below a mechanism, as in `listener.name.sasl_ssl.plain.sasl.jaas.config`: {by_mechanism}, and with
+`oauthbearer` all of `sasl.oauthbearer.` that are listed above. A broker warns at its start of any
+other name there.
+"""
 
 
 def _names(title: str, lead: str, names: Mapping[str, str]) -> str:

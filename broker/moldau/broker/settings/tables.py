@@ -38,6 +38,7 @@ from moldau.broker.settings import (
     transaction,
 )
 from moldau.broker.settings.meaning import FORGOTTEN, REMOVED
+from moldau.broker.settings.of_listener import LISTENER_PREFIX
 from moldau.broker.settings.resource import ResourceSettings, is_usable, resource_layer
 from moldau.broker.settings.rules import RULES
 from moldau.config import BadSettings, Layer, Problem, Setting, Settings, SettingTable, SourceKind
@@ -71,7 +72,6 @@ NOUNS = (
 )
 
 # Names under these belong to listeners and plugins.
-LISTENER_PREFIX = "listener.name."
 _OPEN_PREFIXES = (
     LISTENER_PREFIX,
     "allow.everyone.if.no.acl.found",

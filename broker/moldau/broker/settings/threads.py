@@ -18,9 +18,9 @@ from moldau.broker.settings.listener import read_listeners
 from moldau.broker.settings.log import num_recovery_threads_per_data_dir
 from moldau.broker.settings.network import num_io_threads, num_network_threads
 from moldau.broker.settings.node import background_threads
+from moldau.broker.settings.of_listener import LISTENER_PREFIX
 from moldau.broker.settings.replication import num_replica_fetchers
 from moldau.broker.settings.resource import is_usable
-from moldau.broker.settings.tables import LISTENER_PREFIX
 from moldau.broker.settings.tiered import (
     remote_log_manager_copier_thread_pool_size,
     remote_log_manager_expiration_thread_pool_size,

@@ -1,4 +1,5 @@
-"""Settings for features that this version does not have yet. A node must not start with them.
+"""Settings for features that this version does not have yet. A node must not start with them,
+whether they are for all listeners or for one.
 
 Accepting and ignoring them would be worse than rejecting them: a cluster whose authorizer is
 ignored is open to all. When one of these is built, delete its line here.
@@ -6,11 +7,23 @@ ignored is open to all. When one of these is built, delete its line here.
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from typing import Final, NamedTuple
 
-from moldau.broker.settings import creation, quota, replication, sasl, security, tiered, transaction
-from moldau.config import Settings
+from moldau.broker.settings import (
+    creation,
+    oauth,
+    quota,
+    replication,
+    sasl,
+    security,
+    tiered,
+    transaction,
+)
+from moldau.broker.settings.of_listener import OAUTHBEARER, OwnName, own_values
+from moldau.config import Given, Settings
 from moldau.config.table import Row
+from moldau.link.oauth_settings import CALLBACKS
 
 # Rows that must be empty or false, and the features that they need.
 UNBUILT: Final[tuple[tuple[Row, str], ...]] = (
@@ -25,25 +38,81 @@ UNBUILT: Final[tuple[tuple[Row, str], ...]] = (
 )
 
 
+class Known(NamedTuple):
+    """The classes that a row may name, and what there is in place of others."""
+
+    names: frozenset[str]
+    instead: str
+
+
+_OAUTH: Final = "org.apache.kafka.common.security.oauthbearer."
+NAMED: Final[Mapping[Row, Known]] = {
+    replication.replica_selector_class: Known(
+        replication.RACK_AWARE | replication.LEADER_ONLY, "RackAwareReplicaSelector is there"
+    ),
+    security.principal_builder_class: Known(
+        frozenset((str(security.principal_builder_class.default),)),
+        "ssl.principal.mapping.rules makes names of certificates",
+    ),
+    oauth.sasl_oauthbearer_jwt_validator_class: Known(
+        frozenset((f"{_OAUTH}DefaultJwtValidator", f"{_OAUTH}BrokerJwtValidator")),
+        "tokens are verified by their keys, issuer and audience",
+    ),
+}
+_STOCK: Final[Mapping[Row, frozenset[str]]] = {
+    sasl.sasl_server_callback_handler_class: frozenset(
+        (
+            f"{_OAUTH}OAuthBearerValidatorCallbackHandler",
+            f"{_OAUTH}secured.OAuthBearerValidatorCallbackHandler",
+        )
+    ),
+    sasl.sasl_login_callback_handler_class: frozenset(CALLBACKS),
+}
+"""Classes of Kafka that ask for what is done here anyway, with OAUTHBEARER."""
+
+_OF_LISTENERS: Final[frozenset[Row]] = frozenset(
+    (
+        sasl.sasl_server_callback_handler_class,
+        sasl.sasl_client_callback_handler_class,
+        sasl.sasl_login_callback_handler_class,
+        security.principal_builder_class,
+        oauth.sasl_oauthbearer_jwt_validator_class,
+    )
+)
+"""Those of these rows that Kafka reads for one listener."""
+
+
 def unbuilt(settings: Settings) -> tuple[str, ...]:
     """Return why a node cannot start with these settings, a reason for each missing feature."""
     found = [
-        f"{row.name} asks for {what}, which this version does not have ({settings.source(row)})"
-        for row, what in UNBUILT
-        if settings[row]
+        f"{row.name} {why} ({settings.source(row)})"
+        for row in (*(row for row, _ in UNBUILT), *NAMED)
+        if (why := missing(row, settings[row])) is not None
     ]
-    selector = settings[replication.replica_selector_class]
-    if selector and selector not in replication.RACK_AWARE | replication.LEADER_ONLY:
-        found.append(
-            f"{replication.replica_selector_class.name} names {selector}, which this version does "
-            "not have; RackAwareReplicaSelector is there "
-            f"({settings.source(replication.replica_selector_class)})"
-        )
-    builder = settings[security.principal_builder_class]
-    if builder not in ("", security.principal_builder_class.default):
-        found.append(
-            f"{security.principal_builder_class.name} names {builder}, which this version does not "
-            f"have; ssl.principal.mapping.rules makes names of certificates "
-            f"({settings.source(security.principal_builder_class)})"
-        )
+    found += [
+        f"{name} {why} ({given.source})"
+        for name, own, given in own_values(settings)
+        if (why := missing_there(own, given)) is not None
+    ]
     return tuple(found)
+
+
+def missing_there(own: OwnName, given: Given) -> str | None:
+    """Return why a node cannot start with this value of one listener; None if it can."""
+    if own.row not in _OF_LISTENERS or not isinstance(given.value, str):
+        return None
+    is_oauth = own.mechanism is None or own.mechanism.lower() == OAUTHBEARER
+    return missing(own.row, given.value.strip(), is_oauth=is_oauth)
+
+
+def missing(row: Row, value: object, *, is_oauth: bool = True) -> str | None:
+    """Return why a node cannot start with this value of a row; None if it can."""
+    if not value or (is_oauth and value in _STOCK.get(row, ())):
+        return None
+    for unbuilt_row, what in UNBUILT:
+        if row is unbuilt_row:
+            return f"asks for {what}, which this version does not have"
+    known = NAMED.get(row)
+    if known is None or value in known.names:
+        return None
+    return f"names {value}, which this version does not have; {known.instead}"
