@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from collections.abc import Callable, Coroutine
 from pathlib import Path
 from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
@@ -28,6 +31,7 @@ from moldau.client.admin.suggestion import suggested
 from moldau.errors import ConfigError
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclPermission, AclResource
 from moldau.runtime import Runtime
+from moldau.runtime.files import File, Mode
 from moldau.runtime.real_files import RealFiles
 from tests.runtime.arena import play
 
@@ -46,9 +50,8 @@ def rule(name: str, permission: AclPermission) -> Acl:
 class Inline:
     """A runtime that does at once what others do in threads."""
 
-    files = RealFiles()
-
     def __init__(self) -> None:
+        self.files = RealFiles()
         self.clock = self
         self.now_s = 0.0
 
@@ -151,6 +154,78 @@ def test_a_full_log_is_kept_as_the_old_one(tmp_path: Path, monkeypatch: pytest.M
     assert lines(path)[-1]["resource"] == "more"
     assert lines(Path(f"{path}.1"))
     assert path.stat().st_size <= 600
+
+
+class Faulty(RealFiles):
+    """Files of which some calls fail."""
+
+    def __init__(self) -> None:
+        self.failing = ""
+
+    def rename(self, source: str, target: str) -> None:
+        self._fail("rename", errno.EACCES)
+        super().rename(source, target)
+
+    def open(self, path: str, mode: Mode = "read") -> File:
+        self._fail("open", errno.EMFILE)
+        return super().open(path, mode)
+
+    def _fail(self, name: str, code: int) -> None:
+        if self.failing == name:
+            raise OSError(code, os.strerror(code))
+
+
+@pytest.mark.parametrize("failing", ["rename", "open"])
+def test_a_log_whose_next_file_cannot_be_begun_counts_what_is_missing_and_goes_on(
+    failing: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path, runtime = tmp_path / "audit.jsonl", Inline()
+    runtime.files = files = Faulty()
+    monkeypatch.setattr(audit, "FILE_BYTES_MAX", 1000)
+    failures: list[OSError] = []
+    recoveries: list[int] = []
+    log = AuditLog(runtime, str(path), failures.append, recoveries.append)  # type: ignore[arg-type]
+    made = StandardAuthorizer(AclIndex, audit=log)
+    made.is_ready = True
+    files.failing = failing
+    for each in range(20):
+        made.allowed(ALICE, READ, (f"t{each}",))
+    assert len(failures) == 1, "it is told of once"
+    full = Path(f"{path}.1") if failing == "open" else path
+    assert full.stat().st_size <= 1000
+    assert path.exists() != (failing == "open")
+
+    files.failing = ""
+    made.allowed(ALICE, READ, ("last",))
+    before = len(lines(Path(f"{path}.1")))
+    missing, last = lines(path)
+    assert (missing["left_out"], missing["principal"], missing["allowed"]) == (
+        20 - before,
+        None,
+        False,
+    )
+    assert last["resource"] == "last"
+    assert recoveries == [20 - before]
+    assert suggested(path.read_text(encoding="utf-8").splitlines()).unwritten == 20 - before
+
+    files.failing = failing
+    made.allowed(ALICE, READ, [f"u{each}" for each in range(20)])
+    assert len(failures) == 2, "another failure is told of, too"
+
+
+def test_what_a_full_disk_swallowed_is_told_at_the_end(tmp_path: Path) -> None:
+    """No decision comes after the disk has room again: the end of the broker writes the count."""
+    path, runtime = tmp_path / "audit.jsonl", Inline()
+    log = audit_log(path, runtime)
+    made = StandardAuthorizer(AclIndex, audit=log)
+    made.is_ready = True
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setattr(log, "_store", Mock(side_effect=OSError(errno.ENOSPC, "no space")))
+        made.allowed(ALICE, READ, ("a", "b"))
+    assert lines(path) == []
+    with pytest.raises(StopIteration):
+        log.aclose().send(None)
+    assert [each["left_out"] for each in lines(path)] == [2]
 
 
 def test_a_log_that_cannot_be_opened_is_refused(tmp_path: Path) -> None:

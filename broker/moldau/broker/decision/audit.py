@@ -7,7 +7,9 @@ of its decisions are left out. Such a line without a principal is about several 
 
 Invariants: a line has no secret, since a decision knows none. Lines are written in order, in a
 thread, so a slow disk delays no decision. A log that cannot be written is told of once, and stops
-nothing. The file has at most FILE_BYTES_MAX bytes; the one before it is kept.
+nothing: the next lines are tried again, and the first of them that is written comes behind a line
+that says how many are missing. The file has at most FILE_BYTES_MAX bytes; the one before it is
+kept.
 """
 
 from __future__ import annotations
@@ -15,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from moldau.broker.decision.audit_shares import AuditShares
 from moldau.broker.decision.context import ANONYMOUS
@@ -35,20 +37,38 @@ LEFT_OUT: Final = "left_out"
 _ANONYMOUS: Final = str(ANONYMOUS)
 
 
+class _Line(NamedTuple):
+    """A line of the log, and the decisions that it is about."""
+
+    text: bytes
+    is_allowed: bool
+    decisions: int = 1
+
+
 class AuditLog:
     """The file of decisions."""
 
     def __init__(
-        self, runtime: Runtime, path: str, on_failure: Callable[[OSError], object]
+        self,
+        runtime: Runtime,
+        path: str,
+        on_failure: Callable[[OSError], object],
+        on_recovery: Callable[[int], object] = lambda missing: None,
     ) -> None:
-        """Open the file, or make it. Raise ConfigError if that fails."""
+        """Open the file, or make it. Raise ConfigError if that fails. `on_recovery` is told how
+        many decisions are missing when the file can be written again."""
         self._runtime = runtime
         self._path = path
         self._on_failure = on_failure
+        self._on_recovery = on_recovery
         self._has_failed = False
+        self._has_turned = False
+        """Whether the full file has its old name already, but no new one could be begun."""
         self._shares = AuditShares()
-        self._lines: list[bytes] = []
+        self._lines: list[_Line] = []
         """The lines that are not written yet."""
+        self._missing = {False: 0, True: 0}
+        """The decisions that could not be written, by whether they allow."""
         self._is_writing = False
         self._writing: Awaitable[None] | None = None
         try:
@@ -67,11 +87,7 @@ class AuditLog:
         in a dry run a denied request is served."""
         principal, host = client
         clock = self._runtime.clock
-        of_client = {
-            "time": datetime.fromtimestamp(clock.wall_ms() / 1000, UTC).isoformat(),
-            "principal": principal,
-            "host": host,
-        }
+        of_client = {"time": self._time(), "principal": principal, "host": host}
         line = _line(
             {
                 **of_client,
@@ -97,7 +113,7 @@ class AuditLog:
             self._tell_left_out(of_several, left_out, is_allowed=is_allowed)
         self._tell_left_out(of_client, share.left_out, is_allowed=verdict.is_allowed)
         if share.is_written:
-            self._lines.append(line)
+            self._lines.append(_Line(line, verdict.is_allowed))
         if self._lines and not self._is_writing:
             self._is_writing = True
             self._writing = self._runtime.spawn(self._write(), name="audit-log")
@@ -106,39 +122,66 @@ class AuditLog:
         self, of_client: Mapping[str, str | None], count: int, *, is_allowed: bool
     ) -> None:
         if count:
-            self._lines.append(_line({**of_client, "allowed": is_allowed, LEFT_OUT: count}))
+            text = _line({**of_client, "allowed": is_allowed, LEFT_OUT: count})
+            self._lines.append(_Line(text, is_allowed, count))
+
+    def _time(self) -> str:
+        return datetime.fromtimestamp(self._runtime.clock.wall_ms() / 1000, UTC).isoformat()
 
     async def aclose(self) -> None:
         """Write what is left, and close the file."""
         if self._writing is not None:
             await self._writing
+        if self._has_failed:
+            await self._write_some()
         self._file.close()
 
     async def _write(self) -> None:
         try:
             while self._lines:
-                lines, self._lines = self._lines, []
-                try:
-                    await self._runtime.run_blocking(self._append, lines)
-                except OSError as error:
-                    if not self._has_failed:
-                        self._has_failed = True
-                        self._on_failure(error)
+                await self._write_some()
         finally:
             self._is_writing = False
 
-    def _append(self, lines: list[bytes]) -> None:
-        """Append lines, to each file as many as fit. Runs in a thread, and never twice at once."""
-        size = self._file.size
-        fitting: list[bytes] = []
-        for each in lines:
-            if size + len(each) > FILE_BYTES_MAX:
-                self._store(fitting)
+    async def _write_some(self) -> None:
+        """Write the lines that wait, or count them as missing."""
+        lines, self._lines = self._lines, []
+        missing, self._missing = self._missing, {False: 0, True: 0}
+        several = {"time": self._time(), "principal": None, "host": None}
+        before = [
+            _Line(_line({**several, "allowed": allows, LEFT_OUT: count}), allows, count)
+            for allows, count in missing.items()
+            if count
+        ]
+        left = [*before, *lines]
+        try:
+            await self._runtime.run_blocking(self._append, left)
+        except OSError as error:
+            for each in left:
+                self._missing[each.is_allowed] += each.decisions
+            if not self._has_failed:
+                self._has_failed = True
+                self._on_failure(error)
+        else:
+            if self._has_failed:
+                self._has_failed = False
+                self._on_recovery(sum(missing.values()))
+
+    def _append(self, lines: list[_Line]) -> None:
+        """Append lines, to each file as many as fit, and remove them from `lines`. Raise OSError
+        with those that are not written still there. Runs in a thread, and never twice at once."""
+        while lines:
+            size, count = self._file.size, 0
+            for each in lines:
+                size += len(each.text)
+                if size > FILE_BYTES_MAX and (count or self._file.size):
+                    break
+                count += 1
+            if count:
+                self._store([each.text for each in lines[:count]])
+                del lines[:count]
+            else:
                 self._turn()
-                fitting, size = [], 0
-            fitting.append(each)
-            size += len(each)
-        self._store(fitting)
 
     def _store(self, lines: list[bytes]) -> None:
         """Append whole lines, or none."""
@@ -150,11 +193,14 @@ class AuditLog:
             raise
 
     def _turn(self) -> None:
-        """Keep the full file as the old one, and begin a new one."""
-        self._runtime.files.rename(self._path, self._path + OLD)
-        begun = self._open()
-        self._file.close()
-        self._file = begun
+        """Keep the full file as the old one, and begin a new one. If only the first works, the next
+        call does the second."""
+        if not self._has_turned:
+            self._runtime.files.rename(self._path, self._path + OLD)
+            self._has_turned = True
+        full, self._file = self._file, self._open()
+        self._has_turned = False
+        full.close()
 
 
 def _line(facts: dict[str, Any]) -> bytes:

@@ -91,7 +91,10 @@ def audit_maker(runtime: Runtime, log: Logger) -> Callable[[str], AuditLog]:
         def on_failure(error: OSError) -> None:
             log.failure("the audit log cannot be written; decisions go on", error)
 
-        return AuditLog(runtime, absolute_path(path), on_failure)
+        def on_recovery(missing: int) -> None:
+            log.info("the audit log is written again", missing_decisions=missing)
+
+        return AuditLog(runtime, absolute_path(path), on_failure, on_recovery)
 
     return make
 
