@@ -2,6 +2,10 @@
 
 Connect's REST API, the metrics of a broker and the console are such applications. uvicorn comes
 with the distributions that have one.
+
+Invariants: a server has at most CONNECTIONS_MAX connections. The files of a broker's process are
+for its logs and clients first, so a connection that has asked for nothing makes room for a new one,
+and ends by itself after REQUEST_SECONDS.
 """
 
 from __future__ import annotations
@@ -10,6 +14,7 @@ import asyncio
 import socket
 from contextlib import suppress
 from email.utils import formatdate
+from itertools import count
 from typing import TYPE_CHECKING, Any, Final
 
 import uvicorn
@@ -24,6 +29,9 @@ if TYPE_CHECKING:
     from moldau.runtime import Clock, Runtime
 
 START_S: Final = 10.0
+CONNECTIONS_MAX: Final = 512
+REQUEST_SECONDS: Final = 30.0
+"""How long the head of a request may take."""
 TICKS_OF_DATE: Final = 10
 """A tick is a tenth of a second."""
 
@@ -80,6 +88,7 @@ class HttpServer:
             timeout_graceful_shutdown=2, date_header=False,
         )  # fmt: skip
         config.load()
+        config.http_protocol_class = _bounded(config.http_protocol_class)
         if context is not None:
             config.ssl = following(context)
         self._server = _Server(config, self._runtime.clock)
@@ -96,6 +105,38 @@ class HttpServer:
                 await asyncio.wait([self._task])
         if self._socket is not None:
             self._socket.close()
+
+
+def _bounded(protocol: type[Any]) -> type[Any]:
+    """Return the protocol of a server's connections, with the bounds on their number and time."""
+    numbers = count()
+
+    class Bounded(protocol):  # type: ignore[misc]
+        """A connection. `cycle` is its latest request of which the head is there."""
+
+        def connection_made(self, transport: asyncio.Transport) -> None:
+            super().connection_made(transport)
+            self.number = next(numbers)
+            self.loop.call_later(REQUEST_SECONDS, self.end_without_request, self.cycle)
+            here = [each for each in self.connections if not each.transport.is_closing()]
+            if len(here) > CONNECTIONS_MAX:
+                waiting = [each for each in here if each.waits_for_request()]
+                min(waiting, key=lambda each: each.number, default=self).transport.abort()
+
+        def waits_for_request(self) -> bool:
+            """Whether no request is under way."""
+            return self.cycle is None or self.cycle.response_complete
+
+        def end_without_request(self, before: object) -> None:
+            """End if there was no request since the latest one was `before`."""
+            if self.transport.is_closing():
+                return
+            if self.waits_for_request() and self.cycle is before:
+                self.transport.abort()
+            else:
+                self.loop.call_later(REQUEST_SECONDS, self.end_without_request, self.cycle)
+
+    return Bounded
 
 
 class _Server(uvicorn.Server):

@@ -161,7 +161,7 @@ def counted(server: Arena, listeners: list[RealListener]) -> list[object]:
     """Return everything that counts connections and is not at zero."""
     entrance = server.server._entrance
     limits = entrance.limits
-    found: list[object] = [limits.connections, limits._here, limits._by_address, entrance.held]
+    found: list[object] = [limits.connections, limits._here, limits._by_address, limits.held]
     found += [server.server.connections, limits.must_yield]
     for name in server.ports:
         found += [limits.admitted(name), limits.waiting(name)]

@@ -102,6 +102,29 @@ def test_clients_leave_files_for_connections_between_brokers() -> None:
     assert door.arrive(Guest(), 0.0) is Verdict.ADMITTED
 
 
+def test_rejected_connections_that_are_held_have_files_too() -> None:
+    inside = ListenerOptions("IN", is_protected=True)
+    options = NetworkOptions(connection_rate_of={"10.0.0.9": 1.0}.get)
+    door: ConnectionLimits[Guest] = ConnectionLimits(options, lambda: 32)
+    for each in (ListenerOptions("OUT"), inside):
+        door.add_listener(each)
+    assert door.arrive(Guest(address="10.0.0.9"), 0.0) is Verdict.ADMITTED
+    assert door.arrive(Guest(address="10.0.0.9"), 0.0) is Verdict.ADDRESS_FAST
+    held = [door.hold(is_protected=False) for _ in range(10)]
+    assert held == [True] * 4 + [False] * 6, "no more than an eighth: they take no place of others"
+
+    arrived = [door.arrive(Guest(), 0.0) for _ in range(24)]
+    assert arrived == [Verdict.ADMITTED] * 23 + [Verdict.FILES_FULL]
+    assert door.arrive(Guest("IN"), 0.0) is Verdict.ADMITTED, "clients leave it a file"
+    door.release(is_protected=False)
+    assert door.arrive(Guest(), 0.0) is Verdict.ADMITTED
+    assert door.hold(is_protected=True)
+    assert door.arrive(Guest(), 0.0) is Verdict.FILES_FULL
+    for is_protected in (False, False, False, True):
+        door.release(is_protected=is_protected)
+    assert door.held == 0
+
+
 def test_who_leaves_lets_the_next_one_in_in_order() -> None:
     door = limits(NetworkOptions(connections_max=1))
     first, second, third = Guest(), Guest(), Guest()

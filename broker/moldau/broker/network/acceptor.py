@@ -63,16 +63,6 @@ class Entrance:
             reactor.options, room
         )
         self._is_timed = False
-        self.held = 0
-        """Rejected connections that are not closed yet."""
-
-    def holds_rejected(self) -> bool:
-        """Whether a rejected connection is closed later, so that its client cannot open the next
-        one at once. Their number is bounded."""
-        if self.held >= self.reactor.options.waiting_connections_max:
-            return False
-        self.held += 1
-        return True
 
     def arrive(self, connection: Connection | Arriving) -> Verdict:
         """Decide on a new connection. A waiting one is admitted later."""
@@ -208,7 +198,7 @@ class Acceptor:
         else:
             reason = _TURNED_AWAY[verdict]
             self._warn(reason, f"{connection.address}:{connection.peer_port}")
-            if verdict is Verdict.ADDRESS_FAST and self.entrance.holds_rejected():
+            if verdict is Verdict.ADDRESS_FAST and self._holds_rejected():
                 connection.holds.hold(IN_LINE, self.reactor.metrics)  # it is not read
                 self._end_later(partial(connection.abort, reason))
             else:
@@ -224,7 +214,7 @@ class Acceptor:
         verdict = arriving.ask()
         if verdict not in (Verdict.ADMITTED, Verdict.WAITING):
             self._warn(_TURNED_AWAY[verdict], arriving.address)
-            if verdict is Verdict.ADDRESS_FAST and self.entrance.holds_rejected():
+            if verdict is Verdict.ADDRESS_FAST and self._holds_rejected():
                 self._end_later(arriving.refuse)
             else:
                 arriving.refuse()
@@ -240,11 +230,17 @@ class Acceptor:
             f"turns a connection away: {reason.value}", listener=self.options.name, peer=peer
         )
 
+    def _holds_rejected(self) -> bool:
+        """Whether a rejected connection ends later, so that its client cannot open the next one at
+        once."""
+        return self._limits.hold(is_protected=self.options.is_protected)
+
     def _end_later(self, end: Callable[[], object]) -> None:
-        """End a rejected connection after a moment."""
+        """End a rejected connection that is held, after a moment."""
+        is_protected = self.options.is_protected
 
         def end_held() -> None:
-            self.entrance.held -= 1
+            self._limits.release(is_protected=is_protected)
             end()
 
         self.reactor.call_later(HELD_SECONDS, end_held)

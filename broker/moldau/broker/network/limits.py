@@ -6,6 +6,7 @@ connections come too fast, it waits in line without service, as it would in the 
 queue if the node stopped accepting. The line is bounded.
 
 Invariants: `connections` counts the admitted connections; `_by_address` counts all, in line or not.
+Files are counted for these and for rejected connections that are `held` before they end.
 Within a listener, connections are admitted in the order of arrival. The node's limit never keeps
 connections out of a protected listener (between brokers): a connection of another listener must
 make room then. Of the files for connections, unprotected listeners never take the last ones, so a
@@ -27,6 +28,8 @@ _MAPPED_PREFIX = "::ffff:"
 _RATES_MAX = 10_000
 _KEPT_SHARE = 8
 """The share of the files for connections that is kept for protected listeners: an eighth."""
+_HELD_SHARE = 8
+"""The share of them that rejected connections may hold, so that they take no place of others."""
 
 
 class Guest(Protocol):
@@ -106,7 +109,7 @@ class ConnectionLimits(Generic[G]):
         self._options = options
         self._room = room
         self._here = 0
-        """The sum of `_by_address`."""
+        """The connections that have a file: the sum of `_by_address`, and `held`."""
         self._clients = 0
         """How many of them are at listeners that are not protected."""
         self._rate = Rate(options.connections_per_second)
@@ -115,6 +118,8 @@ class ConnectionLimits(Generic[G]):
         self._rates: dict[str, Rate] = {}
         """The rates of addresses with a quota."""
         self.connections = 0
+        self.held = 0
+        """Rejected connections that have not ended yet."""
 
     def update(self, options: NetworkOptions) -> None:
         """Use other limits. Admitted connections stay."""
@@ -213,6 +218,23 @@ class ConnectionLimits(Generic[G]):
         self._by_address[guest.address] = here + 1
         self._here += 1
         self._clients += not door.protected
+
+    def hold(self, *, is_protected: bool) -> bool:
+        """Count a rejected connection that ends later, if there is room for it. If not, it must end
+        at once. Call `release` when it ends."""
+        most, room = self._options.waiting_connections_max, self._room()
+        if self.held >= (most if room is None else min(most, room // _HELD_SHARE)):
+            return False
+        self.held += 1
+        self._here += 1
+        self._clients += not is_protected
+        return True
+
+    def release(self, *, is_protected: bool) -> None:
+        """Forget a connection that was held, and has ended."""
+        self.held -= 1
+        self._here -= 1
+        self._clients -= not is_protected
 
     def leave(self, guest: G) -> None:
         """Forget a connection that was admitted or in line. Call `enter` next."""
