@@ -47,6 +47,21 @@ class Page:
         return self.text.splitlines()
 
 
+def test_lines_can_be_changed_for_a_while() -> None:
+    lines: list[str] = []
+    loggers = Loggers(Clock(), lines.append)
+    log = loggers.get("a")
+    with (
+        loggers.changed(lambda text: text.replace("secret", "[hidden]")),
+        loggers.changed(lambda text: text.replace("other", "[hidden]")),
+    ):
+        log.info("has secret", why="other")
+    log.info("no secret")
+    assert "secret" not in lines[0]
+    assert lines[0].count("[hidden]") == 2
+    assert lines[1].endswith("no secret\n")
+
+
 def test_a_text_line_has_time_level_logger_event_and_facts() -> None:
     page = Page()
     log = page.loggers.get("moldau.broker.log").bind(node=1)

@@ -13,7 +13,8 @@ as much (`bench/observing.py`). `moldau.logging.stdlib` adds other libraries' li
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from typing import Protocol, TypeAlias
 
 from moldau.errors import MoldauError
@@ -56,6 +57,7 @@ class Loggers:
         """`write` gets whole lines with their line ends, one call for each line."""
         self._clock = clock
         self._write = write
+        self._changes: list[Callable[[str], str]] = []
         self._line: Format = json_line if json else text_line
         self.pairs: Callable[[Fields], str] = json_pairs if json else text_pairs
         self._json = json
@@ -93,6 +95,16 @@ class Loggers:
         names = {*self._levels, *self._thresholds}
         return {name: self.level(name) for name in sorted(names)}
 
+    @contextmanager
+    def changed(self, change: Callable[[str], str]) -> Iterator[None]:
+        """Write what `change` makes of each line, until the block ends. It hides secrets of a part
+        that may write them without knowing it."""
+        self._changes = [*self._changes, change]
+        try:
+            yield
+        finally:
+            self._changes = [each for each in self._changes if each is not change]
+
     def emit(self, level: Level, logger: Logger, event: str, fields: Fields) -> None:
         """Write one line, whatever the level is."""
         self._emit(level, logger, event, fields, "")
@@ -119,7 +131,10 @@ class Loggers:
             self._second_text = _second_text(second)
         time = f"{self._second_text}.{ms:03d}Z"
         line = self._line(time, level, logger.name, event, logger.bound_text(fields), fields)
-        self._write(f"{line}\n{more}")
+        text = f"{line}\n{more}"
+        for change in self._changes:
+            text = change(text)
+        self._write(text)
 
 
 def _second_text(second: int) -> str:

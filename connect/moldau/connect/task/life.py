@@ -9,7 +9,7 @@ from functools import partial
 from typing import Final
 
 from moldau.connect.api import SelfReadingSinkTask, SelfWritingSourceTask, SourceConnector
-from moldau.connect.task.diagnosis import trace_of
+from moldau.connect.task.diagnosis import trace_of, without
 from moldau.connect.task.link import Link
 from moldau.connect.task.messages import Message, TaskSpec, dump, parse
 from moldau.connect.task.runner import TaskRunner
@@ -49,14 +49,17 @@ def runner_for(spec: TaskSpec, link: Link, loggers: Loggers, clock: Clock) -> Ta
 
 
 def live(spec: TaskSpec, link: Link, loggers: Loggers, clock: Clock) -> None:
-    """Run the task until it is stopped or has failed, and report the end to the worker."""
+    """Run the task until it is stopped or has failed, and report the end to the worker. A connector
+    may write a value of its config into the log, and does not know that it stands for a reference:
+    secrets are hidden there."""
     try:
         runner = runner_for(spec, link, loggers, clock)
     except Exception as error:
         link.tell("state", state="FAILED", trace=trace_of(error))
         link.tell("stopped")
         return
-    runner.run()
+    with loggers.changed(lambda text: without(text, tuple(runner.secrets))):
+        runner.run()
 
 
 class HostedTasks:
