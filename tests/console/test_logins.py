@@ -324,6 +324,9 @@ DOCUMENT = (
         b"{}",
         DOCUMENT.replace(b'"https://idp",', b'"https://evil",'),
         DOCUMENT.replace(b"https://idp/t", b"http://idp/t"),
+        DOCUMENT.replace(b"https://idp/t", b"https://[idp/t"),
+        DOCUMENT.replace(b"}", b', "scopes_supported": 5}'),
+        b"[" * 100_000,
     ],
 )
 def test_a_discovery_document_that_is_none_is_refused(document: bytes) -> None:

@@ -35,6 +35,13 @@ REFUSED = {
     "no URL": ("localhost:4318", {}),
     "another scheme": ("grpc://a:1", {}),
     "a line break": ("http://a:1/\r\nX: y", {}),
+    "no host": ("http://[secret@", {}),
+    "an impossible host": ("http://a..b:1", {}),
+    "a password": ("http://user:secret@a:1", {}),
+    "a header that is not ASCII": (
+        None,
+        {ENDPOINT: "http://b", "OTEL_EXPORTER_OTLP_HEADERS": "a=%E2%98%83"},
+    ),
     "a bad port": ("http://a:999999", {}),
     "gRPC": (None, {ENDPOINT: "http://b:2", "OTEL_EXPORTER_OTLP_PROTOCOL": "grpc"}),
     "no time": (None, {ENDPOINT: "http://b:2", "OTEL_METRIC_EXPORT_INTERVAL": "1s"}),

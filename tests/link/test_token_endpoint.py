@@ -147,6 +147,7 @@ FAULTS: dict[str, tuple[dict[str, str], str]] = {
     "another preset": ({"oauth": "okta", **CREDENTIALS}, "one of keycloak, entra, msk-iam"),
     "plain http": ({TOKEN_URL: "http://id.example.com/t", **CREDENTIALS}, "give https"),
     "a file": ({TOKEN_URL: "file:///etc/passwd", **CREDENTIALS}, "not read from a file"),
+    "no host": ({TOKEN_URL: "https://a:canary@[id", **CREDENTIALS}, "no URL"),
     "no URL": ({TOKEN_URL: "id.example.com", **CREDENTIALS}, "https://HOST"),
     "two presets": ({"oauth": "msk-iam", TOKEN_URL: URL}, "remove it"),
     "another module": (

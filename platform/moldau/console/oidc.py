@@ -76,7 +76,10 @@ class Provider:
             found = str(said["issuer"])
             begin, token = str(said["authorization_endpoint"]), str(said["token_endpoint"])
             keys = str(said["jwks_uri"])
-        except (ValueError, KeyError, TypeError):
+            methods = said.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
+            takes_basic = "client_secret_basic" in methods
+            has_groups = "groups" in (said.get("scopes_supported") or ())
+        except (ValueError, KeyError, TypeError, RecursionError):
             raise LoginFailed("the provider's discovery document is none", issuer=issuer) from None
         if found != issuer:
             raise LoginFailed("the provider names another issuer", issuer=issuer, named=found)
@@ -85,14 +88,13 @@ class Provider:
             if fault is not None:
                 raise LoginFailed(f"an address of the provider: {fault}", url=url)
         end = said.get("end_session_endpoint")
-        methods = said.get("token_endpoint_auth_methods_supported") or ["client_secret_basic"]
         return cls(
             begin,
             token,
             keys,
             end if isinstance(end, str) and check_url(end) is None else None,
-            "client_secret_basic" in methods,
-            "groups" in (said.get("scopes_supported") or ()),
+            takes_basic,
+            has_groups,
         )
 
 

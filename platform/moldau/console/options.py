@@ -146,13 +146,14 @@ def oidc_of(arguments: Namespace, runtime: Runtime, context: Context, is_safe: b
         return None
     from moldau.console.oidc import Oidc, OidcClient
     from moldau.link.signed_tokens import no_keys
+    from moldau.link.token_endpoint import shown_url
     from moldau.logging import Loggers
     from moldau.runtime.http_get import check_url
 
     no_keys()
     fault = check_url(arguments.oidc_issuer)
     if fault is not None:
-        raise ConfigError(f"--oidc-issuer: {fault}", value=arguments.oidc_issuer)
+        raise ConfigError(f"--oidc-issuer: {fault}", value=shown_url(arguments.oidc_issuer))
     redirect = arguments.oidc_redirect_uri
     if not is_safe and not (redirect or "").startswith("https:"):
         raise ConfigError(

@@ -37,6 +37,8 @@ async def http_post(
             return await _post(network, url, body, headers, tls)
     except TimeoutError as error:
         raise CannotPost(f"no answer within {timeout_s:g} s") from error
+    except UnicodeError as error:
+        raise CannotPost("the host or a header has a character that HTTP does not take") from error
     except (OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
         raise CannotPost(f"{type(error).__name__}: {error}") from error
 

@@ -116,7 +116,7 @@ def otlp_target(
     timeout = _of(environment, signal, "TIMEOUT")
     return OtlpTarget(
         _checked(url, source, signal.path, is_whole=is_whole),
-        _pairs(f"{_PREFIX}HEADERS", _of(environment, signal, "HEADERS")),
+        _headers(_of(environment, signal, "HEADERS")),
         _seconds(signal.interval, environment.get(signal.interval), signal.interval_ms),
         _seconds(f"{_PREFIX}TIMEOUT", timeout, _TIMEOUT_MS),
         compression == "gzip",
@@ -135,13 +135,28 @@ def _checked(url: str, source: str, path: str, *, is_whole: bool) -> str:
     try:
         parts = urlsplit(url)
         is_good = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+        (parts.hostname or "").encode("idna")
     except ValueError:
         is_good = False
     if not is_good or not url.isascii() or not url.isprintable() or " " in url:
-        raise ConfigError(f"{source} takes http://HOST:PORT or https://HOST:PORT, not {url!r}")
+        shown = url.rpartition("@")[2]
+        raise ConfigError(f"{source} takes http://HOST:PORT or https://HOST:PORT, not {shown!r}")
+    if parts.username is not None:
+        raise ConfigError(
+            f"{source}: a user and a password in it are not sent; give "
+            f"{_PREFIX}HEADERS='Authorization=Basic ...'"
+        )
     if is_whole or parts.path.endswith(path):
         return url
     return parts._replace(path=parts.path.rstrip("/") + path).geturl()
+
+
+def _headers(value: str | None) -> dict[str, str]:
+    found = _pairs(f"{_PREFIX}HEADERS", value)
+    for key, text in found.items():
+        if not (key.isascii() and text.isascii()) or " " in key or ":" in key:
+            raise ConfigError(f"{_PREFIX}HEADERS: one item has a character that HTTP does not take")
+    return found
 
 
 def _pairs(name: str, value: str | None) -> dict[str, str]:

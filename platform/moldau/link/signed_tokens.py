@@ -73,7 +73,7 @@ def key_set(text: str) -> Any:
 
     try:
         keys = KeySet.import_key_set(json.loads(text))
-    except (ValueError, KeyError, TypeError, JoseError) as error:
+    except (ValueError, KeyError, TypeError, RecursionError, JoseError) as error:
         raise ConfigError("the keys are no JWKS: an object with a list `keys`") from error
     if not keys.keys:
         raise ConfigError("the JWKS has no keys")

@@ -265,7 +265,7 @@ def check_extensions(extensions: Mapping[str, str]) -> None:
 def _object_in(body: bytes) -> Mapping[str, Any]:
     try:
         said = json.loads(body)
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return said if isinstance(said, dict) else {}
 

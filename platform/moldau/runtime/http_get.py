@@ -10,6 +10,7 @@ from typing import Final
 from urllib.parse import urlsplit
 
 _OK: Final = 200
+_FAILURES: Final = (OSError, http.client.HTTPException, ValueError)
 _LOCAL: Final = ("localhost", "127.0.0.1", "::1")
 
 
@@ -24,12 +25,16 @@ class UntrustedHost(CannotGet):
 def check_url(url: str) -> str | None:
     """Return why a URL is not fetched; None if it is. Plain http is for this machine alone:
     elsewhere the document could be changed on the way."""
-    parts = urlsplit(url)
     try:
+        parts = urlsplit(url)
         host = parts.hostname
-        _ = parts.port
+        _ = parts.port, (host or "").encode("idna")
     except ValueError:
         return "it is no URL"
+    if not url.isascii() or not url.isprintable() or " " in url:
+        return "it has a character that no URL has: write it as %XX, and a name as xn--..."
+    if parts.username is not None:
+        return "a user and a password in it are not sent: leave them out"
     if parts.scheme not in ("http", "https") or not host:
         return "it must be https://HOST/..."
     if parts.scheme == "http" and host not in _LOCAL:
@@ -39,9 +44,12 @@ def check_url(url: str) -> str | None:
 
 def http_get(url: str, timeout_s: float, bytes_max: int) -> bytes:
     """Return the body of the URL. Raise CannotGet."""
-    connection = _connection(url, timeout_s, None)
     headers = {"Accept": "application/json"}
-    status, body = _exchange(connection, ("GET", _target(url), None, headers), bytes_max)
+    try:
+        connection = _connection(url, timeout_s, None)
+        status, body = _exchange(connection, ("GET", _target(url), None, headers), bytes_max)
+    except _FAILURES as error:
+        raise _cannot_get(error) from error
     if status != _OK:
         raise CannotGet(f"it answers {status}")
     return body
@@ -59,18 +67,26 @@ def http_post(
     connect, and those of silence. Raise CannotGet, or UntrustedHost if the certificate is not that
     of the host, or its authority not one of `context`, else of the system."""
     connect_s, read_s = timeouts
-    connection = _connection(url, connect_s, context)
     try:
-        connection.connect()
-        assert connection.sock is not None
-        connection.sock.settimeout(read_s)
+        connection = _connection(url, connect_s, context)
+        try:
+            connection.connect()
+            assert connection.sock is not None
+            connection.sock.settimeout(read_s)
+            return _exchange(connection, ("POST", _target(url), body, dict(headers)), bytes_max)
+        finally:
+            connection.close()
     except ssl.SSLCertVerificationError as error:
-        connection.close()
         raise UntrustedHost(error.verify_message) from error
-    except OSError as error:
-        connection.close()
-        raise CannotGet(f"{type(error).__name__}: {error}") from error
-    return _exchange(connection, ("POST", _target(url), body, dict(headers)), bytes_max)
+    except _FAILURES as error:
+        raise _cannot_get(error) from error
+
+
+def _cannot_get(error: Exception) -> CannotGet:
+    """Return the reason in one line. What Python says of a wrong header would show its value."""
+    if isinstance(error, ValueError | http.client.InvalidURL) and not isinstance(error, OSError):
+        return CannotGet("the address or a header has a character that HTTP does not take")
+    return CannotGet(f"{type(error).__name__}: {error}")
 
 
 def _connection(
@@ -100,8 +116,6 @@ def _exchange(
         connection.request(*request)
         with connection.getresponse() as response:
             body = response.read(bytes_max + 1)
-    except (OSError, http.client.HTTPException, ValueError) as error:
-        raise CannotGet(f"{type(error).__name__}: {error}") from error
     finally:
         connection.close()
     if len(body) > bytes_max:

@@ -100,7 +100,13 @@ def test_nothing_is_let_in_without_keys_and_failures_keep_the_known_ones() -> No
             assert any("it answers 500" in each for each in lines)
             at.status = 200
             await until(lambda: admits(token(FIRST, "a")))
-            for at.body in (b"nonsense", b'{"keys": []}', b"x" * (1 << 21)):
+            for at.body in (
+                b"nonsense",
+                b'{"keys": []}',
+                b"\xff",
+                b"[" * 100_000,
+                b"x" * (1 << 21),
+            ):
                 before = at.asked
                 admits(token(SECOND, f"asks-{before}"))
                 assert admits(token(FIRST, "a")), "the known keys stay"
@@ -131,6 +137,7 @@ def test_what_may_be_secret_in_the_url_of_keys_is_in_no_log() -> None:
         ("ftp://idp/keys", False),
         ("https://", False),
         ("https://host:port/", False),
+        ("https://[host/", False),
     ],
 )
 def test_keys_come_by_https_or_from_this_machine(url: str, is_fetched: bool) -> None:

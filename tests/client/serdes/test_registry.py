@@ -464,6 +464,7 @@ def test_an_answer_is_not_read_without_end(monkeypatch: pytest.MonkeyPatch) -> N
         ("http://h", "http://h:80", None),
         ("https://h/base/", "https://h:443/base", None),
         ("https://a:b@h:1", "https://h:1", "a:b"),
+        ("https://a:\u00e4@h:1", "https://h:1", "a:\u00e4"),
         ("http://[::1]:8081", "http://[::1]:8081", None),
     ],
 )
@@ -476,6 +477,18 @@ def test_addresses_are_shown_without_their_credentials(
     assert "b@" not in repr(address)
 
 
-def test_a_wrong_address_is_told() -> None:
-    with pytest.raises(ConfigError, match=r"schema\.registry\.url"):
-        parse_url("http://h:port")
+@pytest.mark.parametrize(
+    "url",
+    [
+        "http://h:port",
+        "http://[::1",
+        "http://a..b",
+        "http://h h",
+        "http://h/\u00fc",
+        "http://user:secret/word@h",
+    ],
+)
+def test_a_wrong_address_is_told_without_its_password(url: str) -> None:
+    with pytest.raises(ConfigError, match=r"schema\.registry\.url") as refused:
+        parse_url(url)
+    assert "secret" not in str(refused.value)

@@ -44,8 +44,18 @@ def parse_url(url: str) -> HttpAddress:
     try:
         parts = urlsplit(url)
         port = parts.port
-    except ValueError as error:
-        raise ConfigError(f"no URL: {error}", setting="schema.registry.url") from None
+        (parts.hostname or "").encode("idna")
+    except ValueError:  # what Python says of it may show a part of the password
+        raise ConfigError(
+            "no URL: its host or port is none; signs in a user or password are written as %XX, "
+            "so / is %2F",
+            setting="schema.registry.url",
+        ) from None
+    sent = f"{parts.hostname}{parts.path}"
+    if not sent.isascii() or not sent.isprintable() or " " in sent:
+        raise ConfigError(
+            "no URL: it has a character that is written as %XX", setting="schema.registry.url"
+        )
     if parts.scheme not in _PORTS or not parts.hostname:
         raise ConfigError("no http:// or https:// address", setting="schema.registry.url")
     user_info = None
