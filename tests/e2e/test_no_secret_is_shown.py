@@ -96,6 +96,7 @@ class World:
         self.terminal = Terminal(folder, str)
         self.terminal.environment |= {
             "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Basic canary-otlp",
+            "OTEL_METRIC_EXPORT_INTERVAL": "1000",
             "FILE_OF_LINES": "/canary-env/file",
             "MOLDAU_COMMAND_CONFIG": str(folder / "admin.properties"),
         }
