@@ -3,9 +3,11 @@
 Connect's REST API, the metrics of a broker and the console are such applications. uvicorn comes
 with the distributions that have one.
 
-Invariants: a server has at most CONNECTIONS_MAX connections. The files of a broker's process are
-for its logs and clients first, so a connection that has asked for nothing makes room for a new one,
-and ends by itself after REQUEST_SECONDS.
+Invariants: a server has at most CONNECTIONS_MAX connections, those that are closing and still send
+a response among them; under TLS they count from the end of the handshake on. The files of a
+broker's process are for its logs and clients first, so a connection without a request makes room
+for a new one, and ends by itself after REQUEST_SECONDS. A request that is under way ends for
+neither, however long it takes, and nothing keeps what belongs to a connection that has ended.
 """
 
 from __future__ import annotations
@@ -31,7 +33,7 @@ if TYPE_CHECKING:
 START_S: Final = 10.0
 CONNECTIONS_MAX: Final = 512
 REQUEST_SECONDS: Final = 30.0
-"""How long the head of a request may take."""
+"""How long a connection may be without the head of a request."""
 TICKS_OF_DATE: Final = 10
 """A tick is a tenth of a second."""
 
@@ -117,24 +119,57 @@ def _bounded(protocol: type[Any]) -> type[Any]:
         def connection_made(self, transport: asyncio.Transport) -> None:
             super().connection_made(transport)
             self.number = next(numbers)
-            self.loop.call_later(REQUEST_SECONDS, self.end_without_request, self.cycle)
-            here = [each for each in self.connections if not each.transport.is_closing()]
+            self.is_cut_off = False
+            self.waits_since = self.loop.time()
+            self.timer = self.loop.call_later(REQUEST_SECONDS, self.end_without_request)
+            here = [each for each in self.connections if not each.is_cut_off]
             if len(here) > CONNECTIONS_MAX:
-                waiting = [each for each in here if each.waits_for_request()]
-                min(waiting, key=lambda each: each.number, default=self).transport.abort()
+                idle = [each for each in here if each is not self and each.can_make_room()]
+                min(idle, key=Bounded.rank, default=self).cut_off()
+
+        def connection_lost(self, exc: Exception | None) -> None:
+            self.timer.cancel()  # it would keep the request until it is due
+            super().connection_lost(exc)
+
+        def on_response_complete(self) -> None:
+            """Begin to wait for the next request. Called when the transport has the response."""
+            self.waits_since = self.loop.time()
+            super().on_response_complete()
 
         def waits_for_request(self) -> bool:
             """Whether no request is under way."""
             return self.cycle is None or self.cycle.response_complete
 
-        def end_without_request(self, before: object) -> None:
-            """End if there was no request since the latest one was `before`."""
+        def can_make_room(self) -> bool:
+            """Whether it may end for a new one: it has no request, and a response that it still
+            sends has had its time."""
+            if not (self.waits_for_request() or self.transport.is_closing()):
+                return False
+            return not self.is_sending() or self.loop.time() - self.waits_since >= REQUEST_SECONDS
+
+        def is_sending(self) -> bool:
+            unsent: int = self.transport.get_write_buffer_size()
+            return unsent > 0
+
+        def rank(self) -> tuple[bool, int]:
+            """Return the place in the order of those that make room: the oldest first."""
+            return self.is_sending(), self.number
+
+        def cut_off(self) -> None:
+            self.is_cut_off = True
+            self.transport.abort()
+
+        def end_without_request(self) -> None:
+            """End if there was no request for REQUEST_SECONDS. One that closes sends the rest."""
             if self.transport.is_closing():
                 return
-            if self.waits_for_request() and self.cycle is before:
-                self.transport.abort()
+            left_s = REQUEST_SECONDS
+            if self.waits_for_request():
+                left_s = self.waits_since + REQUEST_SECONDS - self.loop.time()
+            if left_s <= 0:
+                self.cut_off()
             else:
-                self.loop.call_later(REQUEST_SECONDS, self.end_without_request, self.cycle)
+                self.timer = self.loop.call_later(left_s, self.end_without_request)
 
     return Bounded
 
