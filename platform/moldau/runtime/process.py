@@ -13,9 +13,10 @@ import ctypes
 import gc
 import importlib.util
 import sys
+import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import Literal
+from typing import Final, Literal
 
 from moldau.runtime.forks import import_whole
 
@@ -73,16 +74,42 @@ def tune_process() -> bool:
     return tune_allocator()
 
 
+class _ShortTurns:
+    """The parts of this process that want short turns. The interval is one for all threads, so the
+    first part sets it, and the last one that ends restores it, in whatever order they end."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._wanted = 0
+        self._usual_s = 0.0
+
+    def begin(self) -> None:
+        with self._lock:
+            if not self._wanted:
+                self._usual_s = sys.getswitchinterval()
+                sys.setswitchinterval(TURN_S)
+            self._wanted += 1
+
+    def end(self) -> None:
+        with self._lock:
+            self._wanted -= 1
+            if not self._wanted:
+                sys.setswitchinterval(self._usual_s)
+
+
+_SHORT_TURNS: Final = _ShortTurns()
+
+
 @contextmanager
 def short_turns() -> Iterator[None]:
     """Let threads take turns ten times as often as by Python's default. A loop that wakes up beside
-    a thread that computes waits for one turn: 0.5 ms instead of 5."""
-    before = sys.getswitchinterval()
-    sys.setswitchinterval(TURN_S)
+    a thread that computes waits for one turn: 0.5 ms instead of 5. Several parts of a process may
+    ask for it; the usual turns are back when the last one has ended."""
+    _SHORT_TURNS.begin()
     try:
         yield
     finally:
-        sys.setswitchinterval(before)
+        _SHORT_TURNS.end()
 
 
 def has_uvloop() -> bool:
