@@ -8,12 +8,14 @@ from pathlib import Path
 import httpx
 import pytest
 
+from moldau.console import hosted
 from moldau.console.hosted import prepare
 from moldau.errors import ConfigError
 from moldau.link.hosted_services import HostBroker
 from moldau.logging import Loggers
 from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import RealRuntime
+from moldau.runtime.threaded import ThreadedRuntime
 from tests.broker.main.processes import broker_process, finished
 from tests.peers.eventually import eventually
 
@@ -54,6 +56,31 @@ def test_where_brokers_log_in_visitors_do(tmp_path: Path) -> None:
                 assert (await client.get("/healthz")).status_code == 200
 
     asyncio.run(run())
+
+
+def test_a_loop_whose_thread_does_not_start_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A service is tried again for ever: no attempt may keep files of the broker's process."""
+    closed: list[ThreadedRuntime] = []
+
+    class WithoutThread(ThreadedRuntime):
+        def start(self) -> None:
+            raise RuntimeError("can't start new thread")
+
+        def close(self) -> None:
+            super().close()
+            closed.append(self)
+
+    monkeypatch.setattr(hosted, "ThreadedRuntime", WithoutThread)
+
+    async def run() -> None:
+        async with RealRuntime("test") as runtime:
+            serve = prepare(runtime, {"listener": "127.0.0.1:0"}, LOG)
+            with pytest.raises(RuntimeError, match="can't start new thread"):
+                async with serve(HostBroker({"bootstrap.servers": "127.0.0.1:9"}, {}, 1)):
+                    raise AssertionError("it serves")
+
+    asyncio.run(run())
+    assert len(closed) == 1
 
 
 @pytest.mark.real

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import threading
+from contextlib import suppress
 
 import pytest
 
 from moldau.runtime import Runtime
-from moldau.runtime.real import RealRuntime
+from moldau.runtime.real import RealRuntime, run
 from moldau.runtime.threaded import ThreadedRuntime
 
 
@@ -73,3 +74,44 @@ def test_one_that_was_never_started_can_be_closed() -> None:
     threaded = ThreadedRuntime()
     threaded.close()
     threaded.close()
+
+
+def test_what_runs_beside_another_loop_gives_its_result_or_raises_there() -> None:
+    async def where(runtime: Runtime) -> int:
+        return threading.get_ident()
+
+    async def fail(runtime: Runtime) -> None:
+        raise ValueError(runtime.node)
+
+    async def main(runtime: Runtime) -> None:
+        with ThreadedRuntime("beside") as threaded:
+            assert await threaded.run_beside(where) != threading.get_ident()
+            with pytest.raises(ValueError, match="beside"):
+                await threaded.run_beside(fail)
+
+    run(main)
+
+
+def test_what_is_cancelled_beside_another_loop_has_ended_when_its_caller_goes_on() -> None:
+    """A server whose start is cancelled closes what it has opened, and then its owner closes it."""
+    begun = threading.Event()
+    ended: list[str] = []
+
+    async def work(beside: Runtime) -> None:
+        begun.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            await beside.run_blocking(threading.get_ident)
+            ended.append("work")
+
+    async def main(runtime: Runtime) -> None:
+        with ThreadedRuntime("beside") as threaded:
+            task = runtime.spawn(threaded.run_beside(work), name="waits beside")
+            await runtime.run_blocking(begun.wait, 20)
+            task.cancel()
+            with suppress(asyncio.CancelledError):
+                await task
+            assert (task.cancelled(), ended) == (True, ["work"])
+
+    run(main)

@@ -60,8 +60,8 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
     async def serve(host: HostBroker) -> AsyncIterator[RunningService]:
         _check_login(by, host)
         apart = ThreadedRuntime("console")
-        apart.start()
         try:
+            apart.start()
             with short_turns():
                 async with _served(apart, host.login, listen, by, access) as address:
                     yield RunningService(address, Registry(), forever)

@@ -56,8 +56,8 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
         client = host.login if own is None else at_broker(own, host)
         chosen = replace(options, replicas=host.replicas, body_bytes_max=BODY_BYTES_MAX)
         apart = ThreadedRuntime("registry")
-        apart.start()
         try:
+            apart.start()
             with short_turns():
                 async with _served(apart, client, chosen, log) as service:
                     yield service

@@ -13,6 +13,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable, Coroutine
+from concurrent.futures import Future
 from typing import Any, Self, TypeVar
 
 from moldau.runtime.interface import Runtime
@@ -58,12 +59,30 @@ class ThreadedRuntime:
 
     async def run_beside(self, main: Callable[[Runtime], Coroutine[Any, Any, T]]) -> T:
         """Return the result of `main(runtime)` to a coroutine on another loop, which has its turns
-        meanwhile. If that is cancelled, so is `main`."""
+        meanwhile. If that is cancelled, so is `main`, and it has ended when this raises: what it
+        has opened may be closed then."""
         runtime = self._runtime
         assert runtime is not None, "not started"
-        return await asyncio.wrap_future(
-            asyncio.run_coroutine_threadsafe(main(runtime), self._loop)
-        )
+        coroutine = main(runtime)
+        tasks: list[asyncio.Task[T]] = []
+        ended: Future[None] = Future()
+
+        def begin() -> None:
+            task = self._loop.create_task(coroutine)
+            tasks.append(task)
+            task.add_done_callback(lambda _: ended.set_result(None))
+
+        self._loop.call_soon_threadsafe(begin)
+        waiting = asyncio.wrap_future(ended)
+        try:
+            await asyncio.shield(waiting)
+        except asyncio.CancelledError:
+            self._loop.call_soon_threadsafe(lambda: tasks[0].cancel())
+            await asyncio.shield(waiting)
+            if not tasks[0].cancelled():
+                tasks[0].exception()  # it was asked to end: how it did so is told nowhere
+            raise
+        return tasks[0].result()
 
     def _call(self, coroutine: Coroutine[Any, Any, T]) -> T:
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result()
