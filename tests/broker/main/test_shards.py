@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import os
 import signal
+from argparse import ArgumentParser
 from pathlib import Path
 from random import Random
 
 import pytest
 
 from moldau.broker.controller.placement import Candidate, place
+from moldau.broker.main.broker_command import command
+from moldau.broker.main.shard_supervisor import shard_words
 from moldau.broker.main.shards import shard_layer
 from moldau.broker.server.standalone import standalone_layer
 from moldau.broker.settings import broker_settings
@@ -93,6 +96,22 @@ def test_each_shard_serves_metrics_registry_and_console_at_a_port_of_its_own() -
         "moldau.registry.advertised": "h1:8082",
         "moldau.console.listener": "127.0.0.1:8081",
     }
+
+
+def test_a_shard_gets_every_option_of_the_command() -> None:
+    parser = ArgumentParser()
+    command.configure(parser)
+    words = (
+        *("--config", "server.properties", "--set", "a=b", "--data", "/data", "--listen", "9092"),
+        *("--metrics", "9404", "--otlp", "http://h:4318", "--registry", "127.0.0.1:8081"),
+        *("--console", "127.0.0.1:8080", "--cluster-id", "ID", "--shards", "2"),
+        *("--log-level", "debug", "--log-json", "--insecure", "--kafka-environment"),
+    )
+    given = parser.parse_args(["start", *words])
+    usual = vars(parser.parse_args(["start"]))
+    assert {name for name in usual if usual[name] == getattr(given, name)} == {"action", "shard"}
+
+    assert parser.parse_args(shard_words(given, "ID")[1:]) == given
 
 
 def test_each_shard_has_an_audit_log_of_its_own() -> None:

@@ -34,6 +34,11 @@ EXIT_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.2
 RESTART_SECONDS: Final = 1.0
 _UP: Final = " is up"
+_VALUES: Final = (
+    "config", "console", "data", "listen", "log_level", "metrics", "otlp", "registry",
+)  # fmt: skip
+_FLAGS: Final = ("insecure", "kafka_environment", "log_json")
+"""The options of `moldau broker start` that shards get, but those that tell them apart."""
 
 
 class ShardFailed(MoldauError):
@@ -77,7 +82,7 @@ def run_shards(arguments: Namespace, context: Context) -> int:
         shard_settings(arguments, settings)
     known = _cluster_id(runtime.files, settings, arguments)
     cluster_id = known or format_uuid(new_uuid(runtime.random))
-    shards = Shards(_words(arguments, cluster_id), arguments.shards, context)
+    shards = Shards(shard_words(arguments, cluster_id), arguments.shards, context)
     try:
         with interrupted_by_sigterm():
             shards.start()
@@ -119,16 +124,16 @@ def _cluster_id(files: Files, settings: Settings, arguments: Namespace) -> str |
     return found
 
 
-def _words(arguments: Namespace, cluster_id: str) -> list[str]:
+def shard_words(arguments: Namespace, cluster_id: str) -> list[str]:
     """Return the arguments of the command that starts a shard, without its number."""
     words = ["broker", "start", "--shards", str(arguments.shards), "--cluster-id", cluster_id]
-    for option in ("config", "data", "listen", "log_level", "metrics", "otlp", "registry"):
+    for option in _VALUES:
         value = getattr(arguments, option)
         if value is not None:
             words += [f"--{option.replace('_', '-')}", value]
     for each in arguments.assignments:
         words += ["--set", each]
-    for option in ("insecure", "kafka_environment", "log_json"):
+    for option in _FLAGS:
         if getattr(arguments, option):
             words.append(f"--{option.replace('_', '-')}")
     return words
