@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import logging
+import sys
+import threading
 import time
 from collections.abc import Iterator
 
@@ -60,6 +62,41 @@ def test_lines_can_be_changed_for_a_while() -> None:
     assert "secret" not in lines[0]
     assert lines[0].count("[hidden]") == 2
     assert lines[1].endswith("no secret\n")
+
+
+def test_a_part_that_begins_or_ends_takes_no_change_of_another_away() -> None:
+    """Tasks in threads of one process begin and end at the same time."""
+    lines: list[str] = []
+    loggers = Loggers(Clock(), lines.append)
+
+    def hide(text: str) -> str:
+        return text.replace("secret", "[hidden]")
+
+    with loggers.changed(hide):
+        with loggers.changed(hide):
+            pass
+        loggers.get("a").info("has secret")
+    assert "secret" not in lines.pop()
+
+    def begin_and_end() -> None:
+        for _ in range(300):
+            with loggers.changed(hide):
+                loggers.get("a").info("has secret")
+
+    usual_s = sys.getswitchinterval()
+    threads = [threading.Thread(target=begin_and_end) for _ in range(4)]
+    sys.setswitchinterval(1e-6)
+    try:
+        for each in threads:
+            each.start()
+        for each in threads:
+            each.join()
+    finally:
+        sys.setswitchinterval(usual_s)
+    assert len(lines) == 1200
+    assert not any("secret" in line for line in lines)
+    loggers.get("a").info("no secret is left to hide")
+    assert lines[-1].endswith("no secret is left to hide\n")
 
 
 def test_a_text_line_has_time_level_logger_event_and_facts() -> None:

@@ -57,7 +57,7 @@ class Loggers:
         """`write` gets whole lines with their line ends, one call for each line."""
         self._clock = clock
         self._write = write
-        self._changes: list[Callable[[str], str]] = []
+        self._changes: dict[object, Callable[[str], str]] = {}
         self._line: Format = json_line if json else text_line
         self.pairs: Callable[[Fields], str] = json_pairs if json else text_pairs
         self._json = json
@@ -98,12 +98,14 @@ class Loggers:
     @contextmanager
     def changed(self, change: Callable[[str], str]) -> Iterator[None]:
         """Write what `change` makes of each line, until the block ends. It hides secrets of a part
-        that may write them without knowing it."""
-        self._changes = [*self._changes, change]
+        that may write them without knowing it. Parts in threads of their own begin and end
+        whenever they like: each has its own key, so that none loses the change of another."""
+        key = object()
+        self._changes[key] = change
         try:
             yield
         finally:
-            self._changes = [each for each in self._changes if each is not change]
+            del self._changes[key]
 
     def emit(self, level: Level, logger: Logger, event: str, fields: Fields) -> None:
         """Write one line, whatever the level is."""
@@ -132,7 +134,7 @@ class Loggers:
         time = f"{self._second_text}.{ms:03d}Z"
         line = self._line(time, level, logger.name, event, logger.bound_text(fields), fields)
         text = f"{line}\n{more}"
-        for change in self._changes:
+        for change in tuple(self._changes.values()):
             text = change(text)
         self._write(text)
 
