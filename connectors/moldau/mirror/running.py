@@ -17,6 +17,7 @@ from moldau.connect.herder.refusals import Refusal
 from moldau.connect.installed.plugins import resolved
 from moldau.connect.server import ID_FILE, ConnectWorker, WorkerLocation
 from moldau.connect.storage.standalone import TOPIC_FILE, TOPIC_SETTING
+from moldau.connect.task.token_places import allowing
 from moldau.errors import ConfigError
 from moldau.mirror.clusters import SIDES, client_settings, consumer_settings, reads_committed
 from moldau.mirror.copied import CopiedTo
@@ -62,6 +63,8 @@ class MirrorRun:
         self, runtime: Runtime, flow: Flow, state: str, loggers: Loggers, *, is_once: bool
     ) -> None:
         worker = {**flow.worker, TOPIC_SETTING: flow.offsets_topic}
+        configs = [resolved(each, worker)[0] for each in flow.connectors.values()]
+        worker |= allowing(configs, worker)  # they are of the file or options of the operator
         self.flow = replace(flow, worker=worker)
         self._runtime = runtime
         self._worker = ConnectWorker(runtime, worker, WorkerLocation(None, state), loggers)

@@ -12,7 +12,7 @@ allowed than any other.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from moldau.connect.task.settings import Config, listed
@@ -40,24 +40,38 @@ _FILES: Final = (
 def refused_places(config: Config, worker: Config) -> dict[str, str]:
     """Return the keys of the connector's resolved config that name a place which the worker does
     not allow, each with the reason."""
+    allowed = {each: listed(worker, each) for each in (ALLOWED_URLS, ALLOWED_FILES)}
     found: dict[str, str] = {}
-    urls, files = listed(worker, ALLOWED_URLS), listed(worker, ALLOWED_FILES)
+    for name, setting, place in _places(config, worker):
+        if place not in allowed[setting]:
+            shown = shown_url(place) if setting == ALLOWED_URLS else "this file"
+            found[name] = f"The worker's {setting} does not name {shown}"
+    return found
+
+
+def allowing(configs: Iterable[Config], worker: Config) -> dict[str, str]:
+    """Return the worker's lists with the places that these resolved configs name. They are for a
+    program that runs the connectors of its own file in a worker without a REST API."""
+    found = {each: listed(worker, each) for each in (ALLOWED_URLS, ALLOWED_FILES)}
+    for config in configs:
+        for _, setting, place in _places(config, worker):
+            found[setting].append(place)
+    return {setting: ",".join(dict.fromkeys(places)) for setting, places in found.items() if places}
+
+
+def _places(config: Config, worker: Config) -> Iterator[tuple[str, str, str]]:
+    """Yield the keys that name places, each with the list that must have a place, and that."""
     for name, given in config.items():
         value = given.strip()
         if not value:
             continue
         if _is(name, _URL):
-            asked = [value]
+            yield name, ALLOWED_URLS, value
         elif _is(name, _ISSUER):
-            asked = list(_endpoints(value, {**worker, **config}))
-        else:
-            if any(_is(name, each) for each in _FILES) and value not in files:
-                found[name] = f"The worker's {ALLOWED_FILES} does not name this file"
-            continue
-        for url in asked:
-            if url not in urls:
-                found[name] = f"The worker's {ALLOWED_URLS} does not name {shown_url(url)}"
-    return found
+            for url in _endpoints(value, {**worker, **config}):
+                yield name, ALLOWED_URLS, url
+        elif any(_is(name, each) for each in _FILES):
+            yield name, ALLOWED_FILES, value
 
 
 def check_places(config: Config, worker: Config) -> None:
