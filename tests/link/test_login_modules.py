@@ -9,7 +9,7 @@ from moldau.client import Admin
 from moldau.config import BadSettings
 from moldau.connect.task.clients import wrong_overrides
 from moldau.errors import ConfigError
-from moldau.link.jaas import parse_jaas
+from moldau.link.jaas import LoginModule, parse_jaas, write_jaas
 
 CODE = (
     "com.sun.security.auth.module.JndiLoginModule",
@@ -32,3 +32,9 @@ def test_a_login_module_that_would_load_code_is_refused(module: str) -> None:
     assert any("login module is not known" in reason for reason in wrong.values())
     with pytest.raises(ConfigError, match="login module is not known"):
         users_of(parse_jaas(jaas, "listener.name.x.plain.sasl.jaas.config").options)
+
+
+@pytest.mark.parametrize("value", ["", "a b", 'a"b', "a'b", "a\\b;=\\n", "a\nb"])
+def test_a_written_login_module_is_read_as_the_same_one(value: str) -> None:
+    module = LoginModule("SCRAM", {"username": "a", "an odd name": value})
+    assert parse_jaas(write_jaas(module)) == module

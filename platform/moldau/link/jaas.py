@@ -62,6 +62,13 @@ def parse_jaas(text: str, setting: str = "sasl.jaas.config") -> LoginModule:
     return LoginModule(family, _options(words[2:-1], setting))
 
 
+def write_jaas(module: LoginModule) -> str:
+    """Return the text of a login, which `parse_jaas` reads as the same one."""
+    name = next(name for name, family in MODULES.items() if family == module.family)
+    options = (f" {_quoted(each)}={_quoted(value)}" for each, value in module.options.items())
+    return f"{name} required{''.join(options)};"
+
+
 def jaas_section(text: str, section: str, setting: str) -> tuple[str, dict[str, str]]:
     """Return the module and the options of a section of a JAAS file, as `KafkaConnect { ... };`.
     Raise ConfigError if it is missing or has several modules."""
@@ -95,6 +102,11 @@ def _words(text: str, setting: str) -> list[tuple[str, bool]]:
 
 def _unquoted(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text[1:-1])
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return f'"{escaped}"'
 
 
 def _options(words: list[tuple[str, bool]], setting: str) -> dict[str, str]:

@@ -87,11 +87,7 @@ def _jaas_options(settings: Settings) -> Mapping[str, str]:
             f"its login module is one of {module.family}, and sasl.mechanism is {OAUTHBEARER}",
             setting=sasl_jaas_config.name,
         )
-    strange = [
-        name
-        for name in module.options
-        if name not in _OPTIONS and not name.startswith((_EXTENSION, "ssl."))
-    ]
+    strange = [name for name in module.options if not has_meaning(name)]
     if strange:
         raise ConfigError(
             f"it has options without a meaning here: {', '.join(strange)}; give clientId=, "
@@ -99,6 +95,11 @@ def _jaas_options(settings: Settings) -> Mapping[str, str]:
             setting=sasl_jaas_config.name,
         )
     return module.options
+
+
+def has_meaning(option: str) -> bool:
+    """Whether an option of the login module has a meaning here."""
+    return option in _OPTIONS or option.startswith((_EXTENSION, "ssl."))
 
 
 def _extensions(settings: Settings, jaas: Mapping[str, str]) -> dict[str, str]:

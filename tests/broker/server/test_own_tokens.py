@@ -25,6 +25,11 @@ LOGIN = "listener.name.inside.oauthbearer.sasl.jaas.config"
 TOKEN_URL = "sasl.oauthbearer.token.endpoint.url"  # noqa: S105 - a setting
 ASSERTION = "sasl.oauthbearer.assertion."
 ID = "sasl.oauthbearer.client.credentials.client.id"
+SECRET = "sasl.oauthbearer.client.credentials.client.secret"  # noqa: S105 - a setting
+PLAIN = (
+    "org.apache.kafka.common.security.plain.PlainLoginModule required "
+    'username="a" password="b" user_a="b"'
+)
 
 
 def node(**given: str) -> Settings:
@@ -115,8 +120,8 @@ def test_a_node_shows_an_assertion_in_place_of_a_secret(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("login", "why"),
     [
-        (f'{MODULE} required unsecuredLoginStringClaim_sub="a";', "unsecuredLoginStringClaim_sub"),
-        ('org.apache.kafka.common.security.plain.PlainLoginModule required username="a";', "PLAIN"),
+        (f'{MODULE} required unsecuredLoginStringClaim_sub="a";', "a client's id and secret"),
+        (f"{PLAIN};", "is one of PLAIN"),
     ],
 )
 def test_a_login_module_without_a_meaning_is_refused(login: str, why: str) -> None:
@@ -125,3 +130,26 @@ def test_a_login_module_without_a_meaning_is_refused(login: str, why: str) -> No
             to_brokers(node(**{TOKEN_URL: "https://idp/token", LOGIN: login}), runtime)
 
     play("asyncio", main)
+
+
+@pytest.mark.parametrize(
+    ("name", "login", "kept"),
+    [
+        (LOGIN, f'{MODULE} required scope="a\\"b" unsecuredLoginStringClaim_sub="x";', 'a"b'),
+        ("sasl.jaas.config", f"{PLAIN};", None),
+        ("listener.name.inside.sasl.jaas.config", f"{PLAIN};", None),
+    ],
+)
+def test_what_a_file_for_kafka_has_beside_the_tokens_is_passed_over(
+    name: str, login: str, kept: str | None
+) -> None:
+    """Options of Java's test tokens, and a module of another mechanism that is for all of them."""
+    own = {TOKEN_URL: "https://idp/token", ID: "broker", SECRET: CANARY, name: login}
+    settings = node(**own)
+
+    async def main(runtime: Runtime) -> None:
+        assert to_brokers(settings, runtime) is not None
+
+    play("asyncio", main)
+    endpoint = endpoint_of(Admin(own_client(settings, "h:1")).settings)
+    assert (endpoint.client_id, endpoint.scope) == ("broker", kept)

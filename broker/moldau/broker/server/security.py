@@ -31,8 +31,8 @@ from moldau.errors import ConfigError
 from moldau.link import oauth_settings, token_settings
 from moldau.link import security_settings as rows
 from moldau.link.endpoint_tokens import EndpointTokens
-from moldau.link.jaas import LoginModule, parse_jaas
-from moldau.link.named_endpoint import endpoint_of
+from moldau.link.jaas import LoginModule, parse_jaas, write_jaas
+from moldau.link.named_endpoint import endpoint_of, has_meaning
 from moldau.link.security import GSSAPI, Security, credentials_from
 from moldau.link.security import Credentials as OwnCredentials
 from moldau.link.signed_tokens import TokenCheck, TokenTerms
@@ -440,10 +440,26 @@ def _token_client(own: Settings, listener: str) -> dict[str, str]:
     do not say may be in the login module, as in older versions of Kafka; so is the encryption of
     the endpoint, as in Kafka."""
     found = _given_of(_of_tokens(own, listener), token_settings.TOKEN_ROWS)
-    jaas = _jaas(own, OAUTHBEARER)
+    jaas = _token_module(own, listener)
     if jaas is not None:
-        found[rows.sasl_jaas_config.name] = jaas.reveal()
+        found[rows.sasl_jaas_config.name] = jaas
     return {**found, oauth_settings.sasl_oauthbearer_header_urlencode.name: "true"}
+
+
+def _token_module(own: Settings, listener: str) -> str | None:
+    """Return the login module that says how this node gets its tokens. A node starts with what its
+    file has for Kafka: a module of another mechanism that is for all of them is not meant, and
+    options without a meaning here are passed over. Raise ConfigError."""
+    text = _jaas(own, OAUTHBEARER)
+    if text is None:
+        return None
+    is_for_all = _of_mechanism(own, OAUTHBEARER, sasl.sasl_jaas_config.name) is None
+    name = sasl.sasl_jaas_config.name if is_for_all else _jaas_name(listener, OAUTHBEARER)
+    module = parse_jaas(text.reveal(), name)
+    if module.family != OAUTHBEARER and is_for_all:
+        return None
+    kept = {each: value for each, value in module.options.items() if has_meaning(each)}
+    return text.reveal() if kept == module.options else write_jaas(replace(module, options=kept))
 
 
 def to_controllers(settings: Settings, runtime: Runtime) -> Security | None:
@@ -478,12 +494,12 @@ def own_client(settings: Settings, address: str) -> dict[str, str]:
         mechanism = settings[sasl.sasl_mechanism_inter_broker_protocol]
         found[rows.sasl_mechanism.name] = mechanism
         jaas, service = _jaas(own, mechanism), own[sasl.sasl_kerberos_service_name]
-        if jaas is not None:
+        if mechanism.upper() == OAUTHBEARER:
+            found.update(_token_client(own, listeners.inter_broker))
+        elif jaas is not None:
             found[rows.sasl_jaas_config.name] = jaas.reveal()
         if service is not None:
             found[rows.sasl_kerberos_service_name.name] = service
-        if mechanism.upper() == OAUTHBEARER:
-            found.update(_token_client(own, listeners.inter_broker))
     return found
 
 
