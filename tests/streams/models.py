@@ -62,7 +62,7 @@ class Joined:
         self.kind = kind
         self.spans = {"left": (before, after), "right": (after, before)}
         self.grace = grace
-        self.retention = before + after + grace
+        self.retention = max(before + after + grace, 1)  # records of one time always meet
         self.clock = -1
         self.stores: dict[str, Rows] = {"left": [], "right": []}
         self.clocks = {"left": -1, "right": -1}
