@@ -73,14 +73,13 @@ def cut(owner: Any, name: str, *, is_after: bool = False) -> Callable[[pytest.Mo
         cut(moving, "take_over", is_after=True),
         cut(Checkpoint, "begin", is_after=True),
     ],
-    ids=["noted", "copied", "recorded", "done"],
+    ids=["noted", "copied", "recorded", "begun"],
 )
 def test_a_move_to_spark_is_done_again(
     moldau_broker: SyncEmbeddedBroker,
     counted: Streams,
     tmp_path: Path,
     at: Callable[[pytest.MonkeyPatch], None],
-    request: pytest.FixtureRequest,
 ) -> None:
     servers, checkpoint = moldau_broker.bootstrap_servers, str(tmp_path / "checkpoint")
     apps.embedded(servers, counted, tmp_path / "state")
@@ -88,9 +87,10 @@ def test_a_move_to_spark_is_done_again(
         at(patch)
         with pytest.raises(Cut):
             to_spark(counted.plan(), checkpoint, given(servers))
-    if "done" not in request.node.callspec.id:
-        with pytest.raises(StreamsError, match="a move to it was cut short: move the app again"):
-            on_stages(servers, counted, tmp_path)
+    with pytest.raises(StreamsError, match="a move to it was cut short: move the app again"):
+        on_stages(servers, counted, tmp_path)
+    with pytest.raises(StreamsError, match="a move to it was cut short: move the app to Spark"):
+        to_embedded(counted.plan(), checkpoint, given(servers))
 
     apps.write(servers, counted.name, 20, 10, has_cities=False)
     apps.embedded(servers, counted, tmp_path / "state")  # nothing has moved, so it may go on there
@@ -100,6 +100,26 @@ def test_a_move_to_spark_is_done_again(
     apps.write(servers, counted.name, 30, 10, has_cities=False)
     on_stages(servers, counted, tmp_path)
     check_counts(servers, counted, 40)
+
+
+def test_between_its_marks_and_its_end_a_move_to_spark_leaves_the_app_to_neither_engine(
+    moldau_broker: SyncEmbeddedBroker, counted: Streams, tmp_path: Path
+) -> None:
+    servers, checkpoint = moldau_broker.bootstrap_servers, str(tmp_path / "checkpoint")
+    apps.embedded(servers, counted, tmp_path / "state")
+    with pytest.MonkeyPatch.context() as patch:
+        cut(Checkpoint, "end_move")(patch)
+        with pytest.raises(Cut):
+            to_spark(counted.plan(), checkpoint, given(servers))
+    with pytest.raises(StreamsError, match="a move to it was cut short: move the app again"):
+        on_stages(servers, counted, tmp_path)
+    with pytest.raises(StreamsError, match="it has moved to Spark: run it there"):
+        apps.embedded(servers, counted, tmp_path / "state")
+
+    assert "anew" in to_spark(counted.plan(), checkpoint, given(servers)).note
+    apps.write(servers, counted.name, 20, 10, has_cities=False)
+    on_stages(servers, counted, tmp_path)
+    check_counts(servers, counted, 30)
 
 
 @pytest.mark.parametrize(

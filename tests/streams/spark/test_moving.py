@@ -6,21 +6,33 @@ The part on Spark runs without Java: see `tests.streams.spark.batches`.
 from __future__ import annotations
 
 import shutil
+from collections.abc import Mapping
 from contextlib import closing
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
-from moldau.client import Resource, ResourceType, TopicPartition, TransactionError
+from moldau.client import (
+    KafkaError,
+    OffsetAndMetadata,
+    OffsetsNotStored,
+    Resource,
+    ResourceType,
+    TopicPartition,
+    TransactionError,
+)
 from moldau.client.sync import Admin, Consumer, Producer
+from moldau.errors.codes import ErrorCode
 from moldau.runtime.real_files import RealFiles
 from moldau.streams import Stream, Streams, session
 from moldau.streams.problems import StreamsError
 from moldau.streams.running import checked
 from moldau.streams.spark.checkpoint import Checkpoint
-from moldau.streams.spark.moving import _Reader, _writer, to_embedded, to_spark
+from moldau.streams.spark.moving import _mark, _Reader, _writer, to_embedded, to_spark
+from moldau.streams.worker.committed import is_marked
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
 from tests.spark.topics import make_topic
@@ -192,7 +204,9 @@ def test_an_input_that_was_never_read_begins_on_spark_where_the_embedded_engine_
         latest = {"auto.offset.reset": "latest"}
         to_spark(app.plan(), str(tmp_path / "checkpoint"), given(servers, **latest))
         found = admin.group_offsets(f"{name}-spark")
+        left = admin.group_offsets(name)
     assert [found[where].offset for where in lines] == [0, 1]
+    assert all(is_marked(left[where].metadata) for where in lines), "a worker may get one alone"
 
     write(b"new")
     on_stages(servers, app, tmp_path)
@@ -227,6 +241,31 @@ def test_a_move_may_write_for_as_long_as_a_batch() -> None:
     settings = checked(given("localhost:9092"))
 
     assert _writer("app", settings).configuration.settings["transaction.timeout.ms"] == "900000"
+
+
+def test_a_mark_is_stored_without_the_text_where_brokers_refuse_a_longer_one() -> None:
+    long, short = TopicPartition("t", 0), TopicPartition("t", 1)
+    stored: dict[TopicPartition, OffsetAndMetadata] = {}
+
+    def alter(group: str, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
+        fits = {where: each for where, each in offsets.items() if len(each.metadata) <= 20}
+        stored.update(fits)
+        if len(fits) < len(offsets):
+            results = {where: None if where in fits else KafkaError(code) for where in offsets}
+            raise OffsetsNotStored(code, results=results)
+
+    admin: Any = SimpleNamespace(alter_group_offsets=alter)
+    committed = {long: OffsetAndMetadata(7, "the times of streams"), short: OffsetAndMetadata(8)}
+    code = ErrorCode.OFFSET_METADATA_TOO_LARGE
+    _mark(admin, "app", committed, {long: 7, short: 8})
+    assert [(each.offset, is_marked(each.metadata)) for each in stored.values()] == [
+        (8, True),
+        (7, True),
+    ]
+    stored.clear()
+    code = ErrorCode.UNKNOWN_MEMBER_ID
+    with pytest.raises(OffsetsNotStored):
+        _mark(admin, "app", committed, {long: 7})
 
 
 def test_a_changelog_that_does_not_come_is_told(

@@ -236,7 +236,7 @@ def test_a_run_is_newer_than_those_of_copies(tmp_path: Any) -> None:
         assert kept.run == NOW_MS + 6
 
 
-def test_a_move_to_a_checkpoint_is_cut_until_it_begins_there(tmp_path: Any) -> None:
+def test_a_move_to_a_checkpoint_is_cut_until_it_has_ended_there(tmp_path: Any) -> None:
     with closing(Checkpoint.open(RealFiles(), str(tmp_path), counted().plan(), NOW_MS)) as kept:
         for _ in range(2):  # a whole move may be done again
             kept.start_move()
@@ -245,6 +245,8 @@ def test_a_move_to_a_checkpoint_is_cut_until_it_begins_there(tmp_path: Any) -> N
             kept.start_move()
             kept.write_state(0, 1, "a.snapshot", b"")  # it is not there any more
             kept.begin({0: {1: Version()}})
+            assert (kept.is_cut, kept.has_begun) == (True, False)
+            kept.end_move()
             assert (kept.is_cut, kept.has_begun) == (False, True)
             assert kept.versions_before(0, 0) == {1: Version()}
 

@@ -10,8 +10,8 @@
 
 Invariants: one driver holds the directory at a time; a commit file is written whole, after the
 files that it names. No batch runs before `begin.json` is written, for all sub-topologies at once; a
-driver that dies before that has begun nothing. While `moving` is there, only a move may go on. The
-directory must be one that every executor reaches under the same path.
+driver that dies before that has begun nothing. While `moving` is there, also beside `begin.json`,
+only a move may go on. The directory must be one that every executor reaches under the same path.
 """
 
 from __future__ import annotations
@@ -123,7 +123,7 @@ class Checkpoint:
 
     def start_move(self) -> None:
         """Note that a move to this directory has begun, and remove what an earlier one has left
-        here. Only `begin` ends it."""
+        here. Only `end_move` ends it."""
         assert not self.has_batches
         self.files.write_text_atomic(posixpath.join(self.path, _MOVING), "spark\n")
         for each in self._folders():
@@ -148,13 +148,16 @@ class Checkpoint:
         """Note where the tasks of all sub-topologies begin: at offsets, or with the stores of
         another engine. It is durable as a whole when this returns."""
         self.files.write_text_atomic(self._begin, beginning_to_json(versions))
-        if self._is_moving:
-            self.files.remove(posixpath.join(self.path, _MOVING))
-            self.files.sync_dir(self.path)
+
+    def end_move(self) -> None:
+        """Let drivers go on from where a move has begun this directory. It is durable when this
+        returns."""
+        self.files.remove(posixpath.join(self.path, _MOVING))
+        self.files.sync_dir(self.path)
 
     @property
     def has_begun(self) -> bool:
-        """Whether `begin` was called, by this driver or an earlier one, and no move since."""
+        """Whether `begin` was called, by this driver or an earlier one, and no move is open."""
         return self.files.exists(self._begin) and not self._is_moving
 
     def check_topics(self, ids: Mapping[str, str]) -> None:

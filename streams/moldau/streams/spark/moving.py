@@ -2,10 +2,11 @@
 
 To Spark: the stores are read from their changelogs, and become the first snapshots of a new
 checkpoint, from which each query starts at the offsets that the app's group has; of an input
-without one, where the embedded engine would start. A move that is cut short has moved nothing: the
-checkpoint says so until all is there, and refuses to be run. Moving the app again with it begins
-anew, also after a whole move, until a batch has run there. The last step marks the offsets of the
-app's group, so that no worker of the embedded engine goes on from them.
+without one, where the embedded engine would start. When all is there, the offsets of the app's
+group are marked, so that no worker of the embedded engine goes on from them; the checkpoint may be
+run after that. So at no time may both engines run the app. A move that is cut short before the
+marks has moved nothing; after them, neither engine runs the app until it is moved again. Moving the
+app again with the checkpoint begins anew, also after a whole move, until a batch has run there.
 
 To the embedded engine: each task is taken over, so that nothing that still runs on Spark can
 commit. Then the stores are read from the checkpoint. What their changelogs lack is written in one
@@ -28,9 +29,11 @@ from moldau.client import (
     GroupMetadata,
     KafkaError,
     OffsetAndMetadata,
+    OffsetsNotStored,
     TopicPartition,
 )
 from moldau.client.sync import Admin, Consumer, Producer
+from moldau.errors.codes import ErrorCode
 from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
 from moldau.runtime.real_files import RealFiles
@@ -73,6 +76,7 @@ _QUIET_S: Final = 60.0
 _AGAIN: Final = "anew, after an earlier move to this checkpoint"
 _DONE_BEFORE: Final = "an earlier move had carried all, and was cut short before it said so"
 _QUICK: Final = {"isolation.level": "read_committed", "fetch.max.wait.ms": "50"}
+_TOO_LONG: Final = ErrorCode.OFFSET_METADATA_TOO_LARGE
 Offsets = Mapping[TopicPartition, OffsetAndMetadata]
 
 
@@ -137,16 +141,27 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
         give_id(admin, kept, layout, settings)
         take_over(admin, kept, layout, settings, begun)
         kept.begin(begun)
-        # Last: a move that is cut short leaves the app to the embedded engine.
-        admin.alter_group_offsets(
-            plan.app,
-            {
-                where: each._replace(metadata=marked(each.metadata))
-                for where, each in committed.items()
-                if where in starts
-            },
-        )
+        _mark(admin, plan.app, committed, starts)
+        kept.end_move()
     return Moved(plan.app, tasks, rows, note)
+
+
+def _mark(admin: Admin, app: str, committed: Offsets, starts: Mapping[TopicPartition, int]) -> None:
+    """Let no worker of the embedded engine go on, also with partitions that it has never read. A
+    broker with a small offset.metadata.max.bytes gets marks without what the texts had."""
+    found = {
+        where: committed.get(where, OffsetAndMetadata(offset)) for where, offset in starts.items()
+    }
+    whole = {where: each._replace(metadata=marked(each.metadata)) for where, each in found.items()}
+    try:
+        admin.alter_group_offsets(app, whole)
+    except OffsetsNotStored as error:
+        refused = {where: each for where, each in error.results.items() if each is not None}
+        if any(each.code is not _TOO_LONG for each in refused.values()):
+            raise
+        admin.alter_group_offsets(
+            app, {where: found[where]._replace(metadata=marked("")) for where in refused}
+        )
 
 
 def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
@@ -155,6 +170,11 @@ def to_embedded(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Mov
     settings = checked(given)
     with ExitStack() as left:
         kept = left.enter_context(closing(_held(plan, checkpoint)))
+        if kept.is_cut:
+            raise StreamsError(
+                f"checkpoint={kept.path}: a move to it was cut short: move the app to Spark again; "
+                "or an earlier moldau has made it: start the app on the embedded engine"
+            )
         if not kept.has_begun:
             raise StreamsError(
                 f"checkpoint={kept.path}: it has no batch, so there is nothing to move: start the "
