@@ -15,6 +15,7 @@ import pytest
 from moldau.client import LATEST, NewTopic, TopicPartition
 from moldau.client.sync import Admin, Producer
 from moldau.streams import Streams
+from moldau.streams.engine.batches import Chunk
 from moldau.streams.spark.global_tables import (
     RECORDS_GONE,
     HeldTable,
@@ -24,6 +25,7 @@ from moldau.streams.spark.global_tables import (
 )
 from moldau.streams.spark.kept import CLIENTS
 from moldau.streams.spark.limits import explain_spark, refusals
+from moldau.streams.spark.waiting import BrokersAway
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.processes import wait_until
 from tests.spark import streams_apps as apps
@@ -96,6 +98,45 @@ def test_a_table_reads_what_is_new_and_begins_again_when_records_are_gone(
     assert read(4, 4) == (["c"], [])
     assert read(4, 5) == (["c", "d"], [])
     assert read(6, 6) == ([], [RECORDS_GONE])
+
+
+@pytest.mark.parametrize(
+    ("then", "told"),
+    [
+        (WholeTopic("new", (0,), (0,)), "was deleted and made again"),
+        (WholeTopic("old", (5,), (5,)), RECORDS_GONE),
+    ],
+)
+def test_rows_of_a_first_read_that_was_cut_short_do_not_outlive_their_records(
+    monkeypatch: pytest.MonkeyPatch, then: WholeTopic, told: str
+) -> None:
+    class Cut:
+        """A reader of one record, of a log that has more."""
+
+        unread = ("t",)
+
+        def __init__(self, *_: object) -> None:
+            self._parts = iter([[("t", Chunk([0], [0], [b"a"], [b"1"], 1))]])
+
+        def poll(self, topics: object) -> list[tuple[str, Chunk]]:
+            for parts in self._parts:
+                return parts
+            raise BrokersAway("no record")
+
+        def close(self) -> None:
+            pass
+
+    monkeypatch.setattr("moldau.streams.spark.global_tables.RangeReader", Cut)
+    app = Streams("app")
+    app.global_table("t", int, key=str)
+    (table,) = app.plan().global_tables
+    held = HeldTable(table, 1_000_000)
+    with pytest.raises(BrokersAway):
+        held.read({}, WholeTopic("old", (0,), (5,)))
+    assert held.store.get("a") is not None
+
+    assert [each.what for each in held.read({}, then)] == [told]
+    assert held.store.get("a") is None
 
 
 @pytest.mark.parametrize("is_made_again", [False, True])

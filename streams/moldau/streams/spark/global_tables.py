@@ -121,6 +121,7 @@ class HeldTable:
         for partition, (first, end) in enumerate(zip(topic.firsts, topic.ends, strict=True)):
             start = self._read_to.get(partition, first)
             if start < end:
+                self._read_to[partition] = start  # what fails may have applied a part
                 skipped += self._read(consumer, partition, start, end)
                 self._read_to[partition] = end
         return [
