@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import closing
+from itertools import chain
 from pathlib import Path
 from random import Random
+from types import SimpleNamespace
 
 import pytest
 
 from moldau.client import TopicPartition
 from moldau.client.sync import Admin, Producer
+from moldau.ids import ZERO_UUID
 from moldau.streams.problems import StreamsError
+from moldau.streams.spark import reading
 from moldau.streams.spark.kept import CLIENTS
 from moldau.streams.spark.ranges import TaskRanges, TopicRange
 from moldau.streams.spark.reading import RangeReader, TopicMadeAgain
@@ -95,6 +99,40 @@ def test_a_wait_for_records_is_told_and_ends_after_the_time_out_of_the_settings(
     with pytest.raises(BrokersAway, match=f"{waited}1 s: check that the leader"):
         read({**consumer, "default.api.timeout.ms": "1000"}, moldau_topic, 0, 5)
     assert f"{waited}0 s: check that the leader of the partition runs; it goes on" in caplog.text
+
+
+def test_the_time_in_which_records_run_is_no_wait_for_the_next_ones(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Pauses of `retry(...)` and async functions may take longer than the time-out."""
+    now = SimpleNamespace(s=0.0)
+
+    def poll(timeout_s: float, **_: object) -> list[object]:
+        now.s += timeout_s
+        return []
+
+    consumer = SimpleNamespace(
+        assignment=[],
+        topic_ids=lambda wanted: dict.fromkeys(wanted, ZERO_UUID),
+        assign=lambda _: None,
+        resume=lambda _: None,
+        position=lambda _: 0,
+        poll_batches=poll,
+        troubles=dict,
+    )
+    monkeypatch.setattr(reading, "worker_consumer", lambda _: consumer)
+    monkeypatch.setattr(reading, "RealClock", lambda: SimpleNamespace(monotonic=lambda: now.s))
+    task = TaskRanges(0, Version(), (TopicRange("t", 0, 5),))
+    reader = RangeReader({"default.api.timeout.ms": "10000"}, task)
+
+    for _ in range(5):
+        now.s += 60
+        assert list(reader.poll(["t"])) == []
+    assert not caplog.messages
+    polls = (reader.poll(["t"]) for _ in range(100))
+    with pytest.raises(BrokersAway, match="t-0 at offset 0 of 5: no record in 10 s"):
+        list(chain.from_iterable(polls))
+    assert "no record in 5 s" in caplog.text
 
 
 def test_a_topic_that_was_made_again_is_told_by_its_name(

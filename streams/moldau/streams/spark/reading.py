@@ -84,8 +84,9 @@ class RangeReader:
         }
         self._timeout_s = int(settings.get(_TIMEOUT, _TIMEOUT_MS)) / 1000
         self._clock = RealClock()
-        self._progress_at_s = self._clock.monotonic()
-        self._tell_at_s = self._progress_at_s + _TELL_S
+        self._waited_s = 0.0
+        """How long `poll` has waited since it had records. What they take to run does not count."""
+        self._tell_after_s = _TELL_S
         self._unread = dict.fromkeys(self._ranges)
         self._consumer = worker_consumer(settings)
         if self._other_topics():
@@ -105,12 +106,14 @@ class RangeReader:
         topic, KafkaError for what keeps a partition from being read, BrokersAway if nothing comes
         for a long time."""
         wanted = [where for where in self._unread if where.topic in topics]
+        began_s = self._clock.monotonic()
         try:
             parts = self._consumer.poll_batches(
                 _POLL_S, max_records=_POLL_RECORDS, partitions=wanted
             )
         except KafkaError as error:
             raise self._told(error, wanted) from None
+        self._waited_s += self._clock.monotonic() - began_s
         for topic in self._other_topics():
             raise TopicMadeAgain(topic)
         for part in parts:
@@ -157,13 +160,12 @@ class RangeReader:
         for where in wanted:
             if (self._consumer.position(where) or 0) >= self._ranges[where].end:
                 del self._unread[where]
-        now = self._clock.monotonic()
         if has_records or len(self._unread) < left:
-            self._progress_at_s, self._tell_at_s = now, now + _TELL_S
-        elif now - self._progress_at_s > self._timeout_s:
+            self._waited_s, self._tell_after_s = 0.0, _TELL_S
+        elif self._waited_s > self._timeout_s:
             raise BrokersAway(self._waits_for(wanted))
-        elif now > self._tell_at_s:
-            self._tell_at_s = now + _TELL_AGAIN_S
+        elif self._waited_s > self._tell_after_s:
+            self._tell_after_s = self._waited_s + _TELL_AGAIN_S
             LOG.warning("streams: %s; it goes on waiting", self._waits_for(wanted))
 
     def _waits_for(self, wanted: Sequence[TopicPartition]) -> str:
@@ -175,9 +177,8 @@ class RangeReader:
             if where in self._unread
         ]
         why = next((troubles[where] for where in wanted if where in troubles), None)
-        waited_s = self._clock.monotonic() - self._progress_at_s
         return (
-            f"{', '.join(places)}: no record in {waited_s:.0f} s: "
+            f"{', '.join(places)}: no record in {self._waited_s:.0f} s: "
             f"{why or 'check that the leader of the partition runs'}"
         )
 
