@@ -86,6 +86,25 @@ def test_a_copy_of_a_checkpoint_and_the_one_that_was_copied_write_each_record_on
     assert cluster.values() == Counter({b"ONE": 2, b"TWO": 1, b"THREE": 1, b"FOUR": 2})
 
 
+def test_an_old_copy_of_a_checkpoint_is_refused_and_the_driver_that_runs_goes_on(
+    cluster: Cluster,
+) -> None:
+    cluster.write("one", 0, 1)
+    cluster.driver("original").settle()
+    cluster.stop()
+    shutil.copytree(cluster.folder / "original", cluster.folder / "copy")
+    original = cluster.driver("original")
+    for value in ("two", "three"):  # a batch each
+        cluster.write(value, 1)
+        original.settle()
+
+    with pytest.raises(StreamsError, match="this checkpoint is an old copy: give the newest"):
+        cluster.driver("copy")
+    cluster.write("four", 0, 1)
+    original.settle()
+    assert cluster.values() == Counter({b"ONE": 2, b"TWO": 1, b"THREE": 1, b"FOUR": 2})
+
+
 def test_a_driver_of_an_older_checkpoint_ends_before_its_next_batch(cluster: Cluster) -> None:
     older = cluster.driver("older")
     older.settle()

@@ -20,7 +20,8 @@ earlier checkpoint has left can still write:
 
 A driver that goes on with a checkpoint takes over each task in the same way, and records where it
 is: the group may have lost that (offsets expire), and of a task that has nothing to read it alone
-says how far it is. Partitions that have come since are read from their beginnings, unless the
+says how far it is. An old copy of a checkpoint is refused before it takes over a task: the driver
+that runs goes on. Partitions that have come since are read from their beginnings, unless the
 sub-topology has stores: their keys may lie in other partitions now than their rows.
 
 Without transactions an executor that has outlived its driver may still write afterwards.
@@ -115,25 +116,50 @@ def take_up(admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSetting
     a driver that was killed has left committed by its tasks alone. Raise StateError if another
     driver has the app, or if the checkpoint is an old copy; TopologyError if stores would no longer
     have the keys of their partitions."""
-    texts = recorded_texts(admin, layout, settings)
+    recorded = _recorded(admin, layout, settings)
+    texts = [text for _, text in recorded.values()]
     kept.take_run(newest_run(texts, kept.id) + 1)
     check_may_write(texts, kept.id, kept.run)
-    found = {}
+    found: dict[int, dict[int, Version]] = {}
+    tasks: list[tuple[TaskBatch, Version]] = []
     for program in layout.plan.programs:
         last, _ = kept.last(program.index, 0)
-        versions = kept.versions_before(program.index, last + 1)
-        _check_partitions(kept, layout, program, versions)
-        missing = missing_starts(versions, _inputs(layout, program))
-        starts = admin.list_offsets(dict.fromkeys(missing, EARLIEST)) if missing else {}
-        begun = with_starts(versions, {where: each.offset for where, each in starts.items()})
-        if settings.is_exactly_once:
-            for partition, version in begun.items():
-                batch = TaskBatch(
-                    layout.plan.app, program.index, partition, kept.id, kept.run, last + 1
-                )
-                begun[partition] = _taken(admin, settings, batch, version)
+        begun = _versions_after(admin, kept, layout, program, last)
         found[program.index] = begun
+        tasks += [
+            (TaskBatch(layout.plan.app, program.index, at, kept.id, kept.run, last + 1), version)
+            for at, version in begun.items()
+        ]
+    if settings.is_exactly_once:
+        for batch, version in tasks:
+            _check_newest(recorded, batch, version)
+        for batch, version in tasks:
+            found[batch.program][batch.partition] = _taken(admin, settings, batch, version)
     return found
+
+
+def _versions_after(
+    admin: Admin, kept: Checkpoint, layout: Layout, program: Program, batch: int
+) -> dict[int, Version]:
+    """Return the versions of a sub-topology's tasks after a batch, with offsets for all inputs.
+    Raise TopologyError if stores would no longer have the keys of their partitions."""
+    versions = kept.versions_before(program.index, batch + 1)
+    _check_partitions(kept, layout, program, versions)
+    missing = missing_starts(versions, _inputs(layout, program))
+    starts = admin.list_offsets(dict.fromkeys(missing, EARLIEST)) if missing else {}
+    return with_starts(versions, {where: each.offset for where, each in starts.items()})
+
+
+def _check_newest(
+    recorded: Mapping[TopicPartition, tuple[int, str]], batch: TaskBatch, version: Version
+) -> None:
+    """Raise StateError if the checkpoint is an old copy, as far as that is recorded."""
+    own = {
+        topic: recorded[where]
+        for topic in version.offsets
+        if (where := TopicPartition(topic, batch.partition)) in recorded
+    }
+    recorded_version(own, batch.checkpoint, batch.batch, version)
 
 
 def _taken(admin: Admin, settings: AppSettings, batch: TaskBatch, version: Version) -> Version:
@@ -161,8 +187,15 @@ def _check_partitions(
 
 
 def recorded_texts(admin: Admin, layout: Layout, settings: AppSettings) -> list[str]:
-    """Return what the app's group has recorded of all tasks. Without transactions it may be that
-    there is no right to read that, and nothing to find."""
+    """Return what the app's group has recorded of all tasks."""
+    return [text for _, text in _recorded(admin, layout, settings).values()]
+
+
+def _recorded(
+    admin: Admin, layout: Layout, settings: AppSettings
+) -> Mapping[TopicPartition, tuple[int, str]]:
+    """Return the offset and the text of each input. Without transactions it may be that there is no
+    right to read that, and nothing to find."""
     try:
         found: Mapping[TopicPartition, OffsetAndMetadata] = admin.group_offsets(
             group_of(layout.plan.app), _inputs(layout)
@@ -170,8 +203,8 @@ def recorded_texts(admin: Admin, layout: Layout, settings: AppSettings) -> list[
     except KafkaError as error:
         if settings.is_exactly_once or error.code is not ErrorCode.GROUP_AUTHORIZATION_FAILED:
             raise
-        return []
-    return [each.metadata for each in found.values()]
+        return {}
+    return {where: (each.offset, each.metadata) for where, each in found.items()}
 
 
 @contextmanager
