@@ -17,6 +17,7 @@ from moldau.config import Secret
 from moldau.errors import ConfigError, CorruptLog
 from moldau.logging import ROOT, Level, Loggers, parse_level, parse_levels
 from moldau.logging.fields import is_secret, json_pairs, write_value
+from moldau.logging.loggers import _second_text
 from moldau.logging.stdlib import StandardLines
 from moldau.runtime.real import RealClock
 
@@ -97,6 +98,23 @@ def test_a_part_that_begins_or_ends_takes_no_change_of_another_away() -> None:
     assert not any("secret" in line for line in lines)
     loggers.get("a").info("no secret is left to hide")
     assert lines[-1].endswith("no secret is left to hide\n")
+
+
+def test_a_line_of_another_thread_has_its_own_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other thread has its turn while the text of a new second is made."""
+    page = Page()
+    log, where = page.loggers.get("a"), "moldau.logging.loggers._second_text"
+    log.info("before")
+    page.clock.now_ms += 1000
+
+    def interrupted(second: int) -> str:
+        monkeypatch.setattr(where, _second_text)
+        log.info("of another thread")
+        return _second_text(second)
+
+    monkeypatch.setattr(where, interrupted)
+    log.info("after")
+    assert [each.partition("Z")[0][-6:] for each in page.lines] == ["18.123", "19.123", "19.123"]
 
 
 def test_a_text_line_has_time_level_logger_event_and_facts() -> None:

@@ -63,8 +63,8 @@ class Loggers:
         self._json = json
         self._levels: dict[str, Level] = {ROOT: level}
         self._thresholds: dict[str, _Threshold] = {}
-        self._second = -1
-        self._second_text = ""
+        self._second = -1, ""
+        """The second of the last line, with its text: one value, as several threads may write."""
 
     def get(self, name: str) -> Logger:
         """Return the logger of a module or of a part of the system, by its dotted name."""
@@ -128,10 +128,11 @@ class Loggers:
 
     def _emit(self, level: Level, logger: Logger, event: str, fields: Fields, more: str) -> None:
         second, ms = divmod(self._clock.wall_ms(), 1000)
-        if second != self._second:
-            self._second = second
-            self._second_text = _second_text(second)
-        time = f"{self._second_text}.{ms:03d}Z"
+        known, shown = self._second
+        if second != known:
+            shown = _second_text(second)
+            self._second = second, shown
+        time = f"{shown}.{ms:03d}Z"
         line = self._line(time, level, logger.name, event, logger.bound_text(fields), fields)
         text = f"{line}\n{more}"
         for change in tuple(self._changes.values()):
