@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import subprocess
+import sys
 from pathlib import Path
 
 import httpx
@@ -19,6 +21,17 @@ from moldau.runtime.threaded import ThreadedRuntime
 from tests.broker.main.processes import broker_process, finished
 from tests.peers.eventually import eventually
 
+ANN = ("ann", "secret")
+PREPARED = """
+import sys
+from moldau.console.hosted import prepare
+from moldau.logging import Loggers
+from moldau.runtime.real import RealRuntime
+
+runtime = RealRuntime("test")
+prepare(runtime, {"listener": "127.0.0.1:0"}, Loggers(runtime.clock, print).get("console"))
+assert "moldau.console.server" in sys.modules
+"""
 LOG = Loggers(RealRuntime("test").clock, lambda line: None).get("console")
 
 
@@ -35,6 +48,10 @@ def test_settings_that_can_never_be_in_force_are_refused(
 ) -> None:
     with pytest.raises(ConfigError, match=reason):
         prepare(RealRuntime("test"), {"listener": "127.0.0.1:0", **given}, LOG)
+
+
+def test_the_code_of_pages_is_loaded_before_the_broker_has_clients() -> None:
+    subprocess.run([sys.executable, "-c", PREPARED], check=True, timeout=60)  # noqa: S603
 
 
 def test_where_brokers_log_in_visitors_do(tmp_path: Path) -> None:
@@ -54,6 +71,11 @@ def test_where_brokers_log_in_visitors_do(tmp_path: Path) -> None:
             async with serve(host) as up, httpx.AsyncClient(base_url=up.address) as client:
                 assert (await client.get("/topics")).status_code == 401
                 assert (await client.get("/healthz")).status_code == 200
+                page = await client.get("/", headers={"Host": "evil.example"}, auth=ANN)
+                assert "is not reached by the name evil.example" in page.text
+                evil = {"Origin": "http://evil.example"}
+                stolen = await client.post("/topics", headers=evil, auth=ANN)
+                assert "the form came from another site" in stolen.text
 
     asyncio.run(run())
 

@@ -223,7 +223,8 @@ def test_bad_input_gets_a_text_where_the_user_stands() -> None:
 
 def test_a_name_of_another_site_that_leads_here_is_refused() -> None:
     async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
-        for host, status in (("evil.example:8080", 403), ("[::1]:8080", 200), ("console", 200)):
+        others = dict.fromkeys(("evil.example:8080", "[::1", ""), 403)
+        for host, status in {**others, "[::1]:8080": 200, "console": 200}.items():
             page = await client.get("/topics", headers={"Host": host})
             assert page.status_code == status, host
 
@@ -232,7 +233,8 @@ def test_a_name_of_another_site_that_leads_here_is_refused() -> None:
 
 def test_a_form_of_another_site_is_refused() -> None:
     async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
-        for headers in ({"Origin": "http://evil.example"}, {"Sec-Fetch-Site": "cross-site"}):
+        of_others = [{"Origin": each} for each in ("http://evil.example", "null", "http://[evil")]
+        for headers in (*of_others, {"Sec-Fetch-Site": "cross-site"}):
             page = await client.post("/topics", data={"name": "stolen"}, headers=headers)
             assert page.status_code == 403
         assert "stolen" not in (await client.get("/topics")).text

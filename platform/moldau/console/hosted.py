@@ -9,8 +9,9 @@ Invariant: it has a loop and a thread of its own, so that no page holds up the b
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Callable, Mapping
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
@@ -25,7 +26,6 @@ from moldau.runtime.signals import forever
 from moldau.runtime.threaded import ThreadedRuntime
 
 if TYPE_CHECKING:
-    from moldau.console.access import Access
     from moldau.logging import Logger
     from moldau.runtime import Runtime
 
@@ -48,11 +48,12 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
     if open_to_all(by, listen[0]):
         raise ConfigError(
             f"the console would show every message to the network without a login: {_CURE}, or "
-            f"serve it at 127.0.0.1",
+            "serve it at 127.0.0.1",
             setting=f"{_PREFIX}{LISTENER}",
             value=settings[LISTENER],
         )
     from moldau.console.access import Access
+    from moldau.console.server import served  # it takes long: here the broker has no clients yet
 
     access = Access(settings.get(ADMIN) == "true", log, records_looks=by.asks_login)
 
@@ -63,7 +64,8 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
         try:
             apart.start()
             with short_turns():
-                async with _served(apart, host.login, listen, by, access) as address:
+                pages = partial(served, settings=host.login, listen=listen, protection=by)
+                async with _beside(apart, partial(pages, access=access)) as address:
                     yield RunningService(address, Registry(), forever)
         finally:
             await runtime.run_blocking(apart.close)
@@ -72,20 +74,14 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
 
 
 @asynccontextmanager
-async def _served(
-    apart: ThreadedRuntime,
-    login: Mapping[str, str],
-    listen: tuple[str, int],
-    by: HttpProtection,
-    access: Access,
+async def _beside(
+    apart: ThreadedRuntime, served: Callable[[Runtime], AbstractAsyncContextManager[str]]
 ) -> AsyncIterator[str]:
     """Serve the console on the loop of `apart`."""
-    from moldau.console.server import served
-
     pages = AsyncExitStack()
 
     async def opened(runtime: Runtime) -> str:
-        return await pages.enter_async_context(served(runtime, login, listen, by, access))
+        return await pages.enter_async_context(served(runtime))
 
     try:
         yield await apart.run_beside(opened)

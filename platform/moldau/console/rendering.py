@@ -109,7 +109,7 @@ def check_origin(request: Request) -> None:
     that logs in by its cookie has to."""
     origin = request.headers.get("origin")
     site = request.headers.get("sec-fetch-site", "same-origin")
-    is_own = origin is None or urlsplit(origin).netloc == request.headers.get("host")
+    is_own = origin is None or origin.partition("://")[2] == request.headers.get("host")
     is_told = origin is not None or "sec-fetch-site" in request.headers
     is_by_cookie = "cookie" in request.headers and "authorization" not in request.headers
     if not is_own or site not in ("same-origin", "none") or (is_by_cookie and not is_told):
@@ -119,9 +119,13 @@ def check_origin(request: Request) -> None:
 def check_host(request: Request, hosts: Collection[str]) -> None:
     """Refuse a request under another name than these. Else a name of another site that leads to
     this machine (DNS rebinding) would count as the console's own."""
-    name = urlsplit(f"//{request.headers.get('host', '')}").hostname
+    host = request.headers.get("host", "")
+    try:
+        name = urlsplit(f"//{host}").hostname
+    except ValueError:  # such as [::1
+        name = None
     if name not in hosts:
-        raise HTTPException(403, f"the console is not reached by the name {name}")
+        raise HTTPException(403, f"the console is not reached by the name {name or host}")
 
 
 async def asset(request: Request) -> Response:
