@@ -117,6 +117,9 @@ def test_secrets_that_a_worker_tells_are_neither_shown_nor_lost() -> None:
         ({"s.connection.url": "jdbc:mysql://evil/shop"}, "", [JAAS, "pin", "store.url"]),
         ({"s.connector.class": "d"}, "", ["connection.url", JAAS, "pin", "store.url"]),
         ({}, "proxy=evil", ["connection.url", JAAS, "pin", "store.url"]),
+        ({}, "es.nodes=evil", ["connection.url", JAAS, "pin", "store.url"]),
+        ({"s.topic": "10.0.0.9:80"}, "", ["connection.url", JAAS, "pin", "store.url"]),
+        ({"s.topic": "[fe80::1]:80"}, "", ["connection.url", JAAS, "pin", "store.url"]),
         ({"s.topic": "evil:8080", "s.pin": "4711"}, "", ["connection.url", JAAS, "store.url"]),
     ],
 )

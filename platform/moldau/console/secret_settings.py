@@ -25,11 +25,11 @@ _CONVERTERS: Final = ("key.converter", "value.converter", "header.converter")
 _UNKNOWN: Final = (404, 405)
 _WHERE: Final = re.compile(
     r"ur[il]|host|server|broker|address|endpoint|domain|proxy|account|cloud|contact|truststore"
-    r"|class|driver|(?:^|[._-])(?:port|type|converter)$",
+    r"|node|peer|seed|gateway|dsn|class|driver|(?:^|[._-])(?:port|type|converter)$",
     re.I,
 )
 """Names of settings that say to which server or class others go. Too many do no harm."""
-_ADDRESS: Final = re.compile(r"://|[a-z][\w.-]*:\d{2,5}\b", re.I)
+_ADDRESS: Final = re.compile(r"://|[a-z][\w.-]*:\d{2,5}\b|(?:\d{1,3}\.){3}\d|\[[\da-f:]+]", re.I)
 
 
 class SecretSettings:
