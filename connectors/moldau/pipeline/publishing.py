@@ -14,6 +14,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
+from moldau.cli.addresses import host_and_port
 from moldau.cli.command import UsageError
 from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
 
 LOOK_S: Final = 1.0
 PATH: Final = "/status"
-_PORT_MAX: Final = 65_535
 _JSON: Final = (b"content-type", b"application/json")
 
 
@@ -151,7 +151,4 @@ def status_address(text: str | None, config: str | None) -> StatusAddress | None
         if config is not None:
             raise UsageError("--http-config is for --status: add --status HOST:PORT")
         return None
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > _PORT_MAX:
-        raise UsageError(f"--status takes HOST:PORT, not {text!r}")
-    return StatusAddress(host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port), config)
+    return StatusAddress(*host_and_port(text, "--status"), config)

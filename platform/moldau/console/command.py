@@ -6,6 +6,7 @@ from argparse import ArgumentParser, Namespace
 from contextlib import suppress
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.addresses import host_and_port
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import add_connection_arguments, profile_beside
 from moldau.cli.commands.registry_place import URL, VARIABLE, registry_place
@@ -77,7 +78,7 @@ class ConsoleCommand:
 
         check_installed()
         check_options(arguments)
-        host, port = parse_address(arguments.listen)
+        host, port = host_and_port(arguments.listen, "--listen")
         settings = client_settings(arguments, context)
         clusters = (arguments.bootstrap, arguments.command_config)
         registry = registry_place(arguments.registry, context, *clusters)
@@ -176,14 +177,6 @@ def check_installed() -> None:
     for name in ("jinja2", "starlette", "uvicorn"):
         if find_spec(name) is None:
             raise ConfigError(f"the console needs {name}: {install_command('console')}")
-
-
-def parse_address(text: str, option: str = "--listen") -> tuple[str, int]:
-    """Return host and port of HOST:PORT. Raise UsageError."""
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(f"{option} takes HOST:PORT, not {text!r}")
-    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
 command = ConsoleCommand()

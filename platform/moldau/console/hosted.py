@@ -14,8 +14,9 @@ from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontext
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.addresses import host_and_port
 from moldau.cli.command import UsageError
-from moldau.console.command import check_installed, parse_address
+from moldau.console.command import check_installed
 from moldau.errors import ConfigError
 from moldau.link.hosted_services import HostBroker, RunningService, Serve
 from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
@@ -40,7 +41,7 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
     """Check the settings, and return the function that serves. Raise ConfigError."""
     check_installed()
     try:
-        listen = parse_address(settings[LISTENER], f"{_PREFIX}{LISTENER}")
+        listen = host_and_port(settings[LISTENER], f"{_PREFIX}{LISTENER}")
     except UsageError as error:
         raise ConfigError(str(error)) from None
     path = settings.get(HTTP_CONFIG)

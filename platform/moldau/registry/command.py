@@ -10,6 +10,7 @@ from contextlib import suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.addresses import host_and_port
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.log_format import add_log_format
@@ -124,24 +125,16 @@ def options_of(
     UsageError."""
     from moldau.registry.server import Options
 
-    address = parse_address(listen, named[0])
+    address = host_and_port(listen, named[0])
     other = None
     if advertised is not None:
-        other = parse_address(advertised, named[1])
+        other = host_and_port(advertised, named[1])
     elif address[0] in _WILDCARDS:
         raise UsageError(
             f"{named[0]} {listen} is every address of this machine: give {named[1]} HOST:PORT, by "
             "which other instances reach this one"
         )
     return Options(address, other)
-
-
-def parse_address(text: str, option: str) -> tuple[str, int]:
-    """Return host and port of HOST:PORT. Raise UsageError."""
-    host, _, port = text.rpartition(":")
-    if not port.isdecimal() or int(port) > 65_535:
-        raise UsageError(f"{option} takes HOST:PORT, not {text!r}")
-    return host.removeprefix("[").removesuffix("]") or "127.0.0.1", int(port)
 
 
 def check_installed() -> None:

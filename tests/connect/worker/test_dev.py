@@ -57,6 +57,7 @@ def test_parts_that_are_open_to_the_network_are_warned_of(
         return context.err.getvalue().splitlines()
 
     assert told("--registry") == []
+    assert told("--console", ":8080", "--registry", ":8081") == []
     console, registry = told("--console", "0.0.0.0:8080", "--registry", "10.0.0.1:8081")
     assert "0.0.0.0 lets every visitor change the cluster; --http-config or" in console
     assert "10.0.0.1:8081 lets every visitor change schemas; --http-config of" in registry

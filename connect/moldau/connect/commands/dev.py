@@ -13,6 +13,7 @@ from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Final
 
+from moldau.cli.addresses import host_and_port
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.log_format import add_log_format
 from moldau.connect.commands.dev_folders import DIRECTORY, PIPELINE
@@ -90,7 +91,8 @@ class DevCommand:
         check_installed()
         folder, files = absolute("."), RealFiles()
         project = DevProject() if arguments.no_app else project_of(folder, files)
-        rest, console = parse_address(arguments.listen), parse_address(arguments.console)
+        rest = parse_address(arguments.listen)
+        console = host_and_port(arguments.console, "--console")
         registry = _registry_address(arguments)
         directory = absolute(arguments.dir)
         with _locked(files, directory):
@@ -115,7 +117,7 @@ def _registry_address(arguments: Namespace) -> Address | None:
     """Return where the registry listens; None if there is none. One that is asked for must be
     installed; the one by default comes along if it is."""
     from moldau.errors import ConfigError
-    from moldau.registry.command import check_installed, parse_address
+    from moldau.registry.command import check_installed
 
     if arguments.no_registry:
         return None
@@ -125,7 +127,7 @@ def _registry_address(arguments: Namespace) -> Address | None:
         if arguments.registry is not None:
             raise
         return None
-    return parse_address(arguments.registry or f"127.0.0.1:{REGISTRY}", "--registry")
+    return host_and_port(arguments.registry or f"127.0.0.1:{REGISTRY}", "--registry")
 
 
 def _open_warnings(console: Address, registry: Address | None) -> list[str]:
