@@ -48,17 +48,23 @@ def checked(line: str) -> str:
     return line
 
 
+def known(line: str) -> str:
+    fails_first("behind", line)
+    return line
+
+
 def counted(count: int) -> str:
     fails_first("count", count)
     return str(count)
 
 
 def waiting(name: str) -> Streams:
-    """An app in which calls, records and the rows of a commit fail the first time."""
+    """An app in which calls, records, what comes behind calls, and the rows of a commit fail the
+    first time."""
     app = Streams(name)
     lines = app.stream(f"{name}-lines", str, key=str)
     found = lines.map_values(checked, on_error=AGAIN).map_values(looked_up, on_error=AGAIN)
-    found.to(f"{name}-joined")
+    found.map_values(known, on_error=AGAIN).to(f"{name}-joined")
     counts = found.group_by_key().count(name="counts").changes()
     counts.map_values(counted, on_error=AGAIN).to(f"{name}-out")
     return app

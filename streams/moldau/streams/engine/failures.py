@@ -36,9 +36,22 @@ class Emission:
     due_ms: int = 0
 
 
+@dataclass(frozen=True, slots=True)
+class Cause:
+    """The input record that has failed, or of which something has failed that was made from it."""
+
+    topic: str
+    chunk: Chunk
+    index: int
+
+    @property
+    def offset(self) -> int:
+        return self.chunk.offsets[self.index]
+
+
 class Failures:
-    """Counts attempts and carries out policies. Only one record at a time can wait for a retry,
-    because the task stops at it."""
+    """Counts attempts and carries out policies. Only one record at a time can wait to be taken from
+    its source again, because the task stops at it."""
 
     def __init__(
         self,
@@ -76,34 +89,45 @@ class Failures:
         """Return when what waits for another attempt is due."""
         return [self._retry_at_ms, *(each.due_ms for each in self.pending)]
 
-    def decide(self, topic: str, chunk: Chunk, index: int, error: Exception, now_ms: int) -> bool:
+    def decide(self, cause: Cause, error: Exception, now_ms: int) -> bool:
         """Return True to continue after the failed record, False to try it again later. Raise if
         its policy is to fail."""
+        record = cause.topic, cause.offset
+        if record != self._attempted:
+            self._attempted, self._attempts = record, 0
+        self._retry_at_ms = self.retry_at_ms(cause.topic, cause, self._attempts, error, now_ms)
+        self._attempts += 1
+        return self._retry_at_ms is None
+
+    def retry_at_ms(
+        self, operator: str, cause: Cause, attempts: int, error: Exception, now_ms: int
+    ) -> int | None:
+        """Return when to try again what was tried again `attempts` times; None after its record
+        was left out. Raise if the policy is to fail. The operator that failed is in the traceback;
+        otherwise it is `operator`."""
         if isinstance(error, StateError | OperatorFailed):
             raise error
-        operator = operator_of(error.__traceback__) or topic
-        place = RecordPlace(topic, self._partition, chunk.offsets[index], operator)
+        failed = operator_of(error.__traceback__) or operator
+        place = RecordPlace(cause.topic, self._partition, cause.offset, failed)
         if isinstance(error, BufferFull):
             raise RecordFailed(place, error, BufferFull.ADVICE) from error
-        policy = self._policies.get(operator) or self._program.on_error
-        if self._retries(policy, (topic, place.offset), now_ms):
-            return False
-        self._give_up(policy, place, chunk, index, error)
-        return True
+        policy = self._policies.get(failed) or self._program.on_error
+        if attempts < policy.retries:
+            return now_ms + policy.backoff_ms * 2**attempts
+        self._give_up(policy, place, cause, error)
+        return None
 
-    def settle(self, operator: str, topic: str, chunk: Chunk, index: int, error: Exception) -> None:
+    def settle(self, operator: str, cause: Cause, error: Exception) -> None:
         """Carry out the policy of a record without attempts left. Raise if it is to fail."""
-        place = RecordPlace(topic, self._partition, chunk.offsets[index], operator)
+        place = RecordPlace(cause.topic, self._partition, cause.offset, operator)
         policy = self._policies.get(operator) or self._program.on_error
-        self._give_up(policy, place, chunk, index, error)
+        self._give_up(policy, place, cause, error)
 
-    def _give_up(
-        self, policy: Policy, place: RecordPlace, chunk: Chunk, index: int, error: Exception
-    ) -> None:
+    def _give_up(self, policy: Policy, place: RecordPlace, cause: Cause, error: Exception) -> None:
         if policy.then == "skip":
             self.skipped += 1
         elif policy.dead_letter is not None:
-            self._bury(policy.dead_letter, place, chunk, index, error)
+            self._bury(policy.dead_letter, place, cause, error)
         else:
             raise RecordFailed(place, error) from error
 
@@ -154,20 +178,10 @@ class Failures:
         columns.add_headers((*(headers or ()), *_reasons(reasons)))
         self.dead_lettered += 1
 
-    def _retries(self, policy: Policy, record: tuple[str, int], now_ms: int) -> bool:
-        if record != self._attempted:
-            self._attempted, self._attempts = record, 0
-        if self._attempts >= policy.retries:
-            return False
-        self._retry_at_ms = now_ms + policy.backoff_ms * 2**self._attempts
-        self._attempts += 1
-        return True
-
-    def _bury(
-        self, dead_letter: str, place: RecordPlace, chunk: Chunk, index: int, error: Exception
-    ) -> None:
+    def _bury(self, dead_letter: str, place: RecordPlace, cause: Cause, error: Exception) -> None:
         """Send the record, unchanged, to a dead-letter topic, with the reason in its headers."""
         self.dead_lettered += 1
+        chunk, index = cause.chunk, cause.index
         columns = self._outlets.columns(dead_letter)
         columns.keys.append(chunk.keys[index])
         columns.values.append(chunk.values[index])
@@ -183,6 +197,23 @@ class Failures:
         }
         own = () if chunk.headers is None else tuple(chunk.headers[index])
         columns.add_headers(own + _reasons(reasons))
+
+
+class BatchFailures:
+    """The failures of a batch with waiting records: an `OnError` of its deferred operators."""
+
+    def __init__(self, failures: Failures, topic: str, chunk: Chunk, now_ms: int) -> None:
+        self._failures = failures
+        self._topic = topic
+        self._chunk = chunk
+        self._now_ms = now_ms
+
+    def settle(self, operator: str, index: int, error: Exception) -> None:
+        self._failures.settle(operator, Cause(self._topic, self._chunk, index), error)
+
+    def retry_at_ms(self, operator: str, index: int, attempts: int, error: Exception) -> int | None:
+        cause = Cause(self._topic, self._chunk, index)
+        return self._failures.retry_at_ms(operator, cause, attempts, error, self._now_ms)
 
 
 def _reasons(facts: dict[str, str]) -> tuple[tuple[str, bytes], ...]:

@@ -13,6 +13,7 @@ from operator import length_hint
 from typing import Any, TypeVar
 
 from moldau.streams.engine import fuse, lookups
+from moldau.streams.engine.batches import Chunk
 from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.construction import Store, make_operator, make_store
 from moldau.streams.engine.current import Current
@@ -107,6 +108,12 @@ class Network:
             for child in self._children[name]:
                 if isinstance(child.operation, op.Late):
                     operator.on_late = self._record_run(child)
+
+    def follow(self, topic: str, chunk: Chunk, index: Callable[[], int]) -> None:
+        """Let operators know the record that runs: `index` returns its index in `chunk`."""
+        self.current.place = lambda: (topic, chunk.offsets[index()])
+        for operator in self.deferred:
+            operator.index = index
 
     def guarded(
         self, name: str, call: Callable[..., None], step: Step | None = None

@@ -20,7 +20,7 @@ from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.engine.construction import Store
 from moldau.streams.engine.contract import EmitsPending
 from moldau.streams.engine.extracted import Stamp, stamps_of
-from moldau.streams.engine.failures import Failures
+from moldau.streams.engine.failures import BatchFailures, Cause, Failures
 from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.engine.kept_times import KeptTimes, times_in
 from moldau.streams.engine.merging import Turn, merged
@@ -212,12 +212,8 @@ class Task:
         times = iter(chunk.timestamps[start:stop])
         headers: Any = repeat(_EMPTY) if chunk.headers is None else chunk.headers[start:stop]
         failure: Exception | None = None
-        self.network.current.place = lambda end=stop: (  # type: ignore[misc]
-            chosen.topic,
-            chunk.offsets[end - length_hint(times) - 1],
-        )
-        for operator in self.network.deferred:
-            operator.index = lambda end=stop: end - length_hint(times) - 1  # type: ignore[misc]
+        end = stop
+        self.network.follow(chosen.topic, chunk, lambda: end - length_hint(times) - 1)
         try:
             chosen.run(chunk.keys[start:stop], chunk.values[start:stop], times, headers)
         except Exception as error:
@@ -271,10 +267,10 @@ class Task:
 
     def _settle(self, chosen: Input, failure: Exception, now_ms: int) -> int:
         """Handle the failure of an input's first record: 1 to go on, 0 to retry it later."""
-        chunk, at = chosen.chunks[0], chosen.done
-        if not self._failures.decide(chosen.topic, chunk, at, failure, now_ms):
+        cause = Cause(chosen.topic, chosen.chunks[0], chosen.done)
+        if not self._failures.decide(cause, failure, now_ms):
             return 0
-        chosen.advance(at + 1)
+        chosen.advance(cause.index + 1)
         return 1
 
     def _advance(self, chosen: Input, stop: int, failure: Exception | None, now_ms: int) -> int:
@@ -291,20 +287,23 @@ class Task:
         assert unfinished is not None
         chosen = unfinished.input
         chunk = chosen.chunks[0]
-
-        def on_error(operator: str, index: int, error: Exception) -> None:
-            self._failures.settle(operator, chosen.topic, chunk, index, error)
-
+        on_error = BatchFailures(self._failures, chosen.topic, chunk, now_ms)
         for operator in self.network.deferred:
             self._calls += operator.begin(now_ms)
-            self.network.current.place = lambda operator=operator: (  # type: ignore[misc]
-                chosen.topic,
-                chunk.offsets[operator.passing],
-            )
+            self.network.follow(chosen.topic, chunk, operator.passing)
             if not operator.finish(on_error, now_ms):
-                return 0
+                return self._advance_to_waiting(chosen) if operator.has_failed_behind else 0
         self._unfinished = None
         return self._advance(chosen, unfinished.stop, unfinished.failure, now_ms)
+
+    def _advance_to_waiting(self, chosen: Input) -> int:
+        """Mark the records before all that wait as done: what was made from them may count in a
+        commit before the batch is finished. Return how many."""
+        waiting = (row.index for each in self.network.deferred for row in each.rows)
+        first, done = min(waiting), chosen.done
+        if first > done:
+            chosen.advance(first)
+        return first - done
 
     def take_calls(self) -> list[AsyncCall]:
         """Return the coroutines to await; `process` continues when all are finished."""

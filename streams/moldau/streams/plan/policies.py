@@ -42,7 +42,8 @@ def retry(times: int, *, backoff: Duration = "100ms", then: Policy | str = FAIL)
 
     Each attempt takes the record from its source again: a store between the source and the failing
     operator is updated by every attempt, so a count there is too high. Put functions that may fail
-    before such stores.
+    before such stores. Behind an async function or `map_batch` an attempt begins right behind it,
+    with the result that is there: the function is not called again.
     """
     if times < 1:
         raise TopologyError(f"retry: times={times} must be at least 1")

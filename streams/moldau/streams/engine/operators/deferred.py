@@ -4,13 +4,17 @@ Records wait until the whole batch of the task has passed the operators before. 
 called for all of them, and they come out in the order they went in. The task continues only when
 all are done, so that its positions never pass an unfinished record. A failed call is repeated as
 its policy says; the others of the batch wait for it.
+
+A record can also fail in a step behind. Then it is that step's policy that counts. To try the
+record again is to pass it on again, with the result that it has: the calls of the records after it
+are done, so to take it from its source again would break their order. The records after it wait.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final, Protocol
 
 from moldau.streams.engine.batches import Headers
 from moldau.streams.engine.operator import Operator
@@ -32,8 +36,11 @@ class Deferred:
     is_begun: bool = False
     is_done: bool = False
     attempts: int = 0
+    """How often its function was called again, or how often it was passed on again."""
     due_ms: int | None = None
-    """When its function is called again."""
+    """When its function is called again, or when it is passed on again."""
+    has_failed_behind: bool = False
+    """Whether its function is done, and a step behind has failed on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +68,16 @@ def finish_all(calls: Sequence[AsyncCall], results: Sequence[Any]) -> None:
             call.finish(result)
 
 
-# on_error(operator, index, error): returns if the record is left out, raises otherwise.
-OnError = Callable[[str, int, Exception], None]
+class OnError(Protocol):
+    """What becomes of records that fail. `index` is the index of the input record."""
+
+    def settle(self, operator: str, index: int, error: Exception) -> None:
+        """Leave out a record without attempts left. Raise if the policy is to fail."""
+
+    def retry_at_ms(self, operator: str, index: int, attempts: int, error: Exception) -> int | None:
+        """Return when to pass a record on again that was passed on again `attempts` times; None if
+        it is left out. Raise if the policy of the step that failed is to fail. That step is
+        `operator` itself if no step behind it has failed."""
 
 
 class DeferredOperator(Operator):
@@ -75,8 +90,7 @@ class DeferredOperator(Operator):
         self._policy = policy
         self.index: Callable[[], int] = lambda: 0
         self.rows: list[Deferred] = []
-        self.passing = 0
-        """The index of the record that is being passed on."""
+        self._passing = 0
 
     def entry(self, parent: str) -> Callable[..., None]:
         return self._on_record
@@ -84,11 +98,22 @@ class DeferredOperator(Operator):
     def _on_record(self, key: Any, value: Any, time: int, headers: Headers | None) -> None:
         self.rows.append(Deferred(key, value, time, headers, self.index()))
 
+    def passing(self) -> int:
+        """Return the index of the input record of what is being passed on."""
+        return self._passing
+
+    @property
+    def has_failed_behind(self) -> bool:
+        """Whether a record waits to be passed on again."""
+        return bool(self.rows) and self.rows[0].has_failed_behind
+
     def begin(self, now_ms: int) -> list[AsyncCall]:
         """Call the function for the waiting records. Await the returned calls before `finish`."""
         for row in self.rows:
             if row.due_ms is not None and row.due_ms <= now_ms:
-                row.due_ms, row.error, row.is_done, row.is_begun = None, None, False, False
+                row.due_ms = None
+                if not row.has_failed_behind:
+                    row.error, row.is_done, row.is_begun = None, False, False
         return self._call_for([row for row in self.rows if not row.is_done])
 
     def _call_for(self, rows: Sequence[Deferred]) -> list[AsyncCall]:
@@ -104,18 +129,33 @@ class DeferredOperator(Operator):
                 row.attempts += 1
 
     def finish(self, on_error: OnError, now_ms: int) -> bool:
-        """Pass on all records in order and return True; return False while one is unfinished."""
+        """Pass on all records in order and return True; return False while one is unfinished, or
+        waits to be passed on again."""
         self._plan_attempts(now_ms)
         if not all(row.is_done and row.due_ms is None for row in self.rows):
             return False
-        rows, self.rows = self.rows, []
-        for row in rows:
-            self.passing = row.index
+        left = iter(self.rows)
+        self.rows = []
+        for row in left:
+            self._passing = row.index
             if row.error is not None:
-                on_error(self.name, row.index, row.error)
-            else:
+                on_error.settle(self.name, row.index, row.error)
+                continue
+            try:
                 self._pass_on(row)
+            except Exception as error:
+                if self._waits(row, error, on_error):
+                    self.rows = [row, *left]
+                    return False
         return True
+
+    def _waits(self, row: Deferred, error: Exception, on_error: OnError) -> bool:
+        """Whether a record that has failed behind is passed on again later."""
+        if not row.has_failed_behind:
+            row.has_failed_behind, row.attempts = True, 0
+        row.due_ms = on_error.retry_at_ms(self.name, row.index, row.attempts, error)
+        row.attempts += 1
+        return row.due_ms is not None
 
     def _pass_on(self, row: Deferred) -> None:
         self.forward(row.key, row.result, row.time, row.headers)
@@ -163,6 +203,20 @@ class MapBatchOperator(DeferredOperator):
         return listed
 
 
+def _pair(result: Any) -> tuple[Any, Any]:
+    key, value = result
+    return key, value
+
+
+_SHAPES: Final[Mapping[str, Callable[[Any], Any]]] = {"map": _pair, "flat_map": list}
+"""What is made of a result, so that it can be passed on more than once. What has another shape is a
+failed call."""
+
+
+async def _shaped(call: Coroutine[Any, Any, Any], shape: Callable[[Any], Any]) -> Any:
+    return shape(await call)
+
+
 class AsyncOperator(DeferredOperator):
     """Calls an async function for each record; the calls of a batch run concurrently."""
 
@@ -177,10 +231,11 @@ class AsyncOperator(DeferredOperator):
         return calls
 
     def _call(self, row: Deferred) -> AsyncCall:
-        function = self._operation.call.function
-        if self._operation.call.takes_key:
-            return AsyncCall(function(row.key, row.value), row)
-        return AsyncCall(function(row.value), row)
+        call = self._operation.call
+        arguments = (row.key, row.value) if call.takes_key else (row.value,)
+        coroutine = call.function(*arguments)
+        shape = _SHAPES.get(self._operation.what)
+        return AsyncCall(coroutine if shape is None else _shaped(coroutine, shape), row)
 
     def _pass_on(self, row: Deferred) -> None:
         key, value, result = row.key, row.value, row.result
