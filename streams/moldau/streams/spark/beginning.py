@@ -24,6 +24,9 @@ says how far it is. An old copy of a checkpoint is refused before it takes over 
 that runs goes on. Partitions that have come since are read from their beginnings, unless the
 sub-topology has stores: their keys may lie in other partitions now than their rows.
 
+Tasks are taken over several at a time. Which order that is does not matter: nothing runs before all
+are, and a driver that could not take all has begun nothing.
+
 Without transactions an executor that has outlived its driver may still write afterwards.
 """
 
@@ -31,6 +34,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from functools import partial
 from typing import Final
 
 from moldau.client import (
@@ -58,6 +62,7 @@ from moldau.streams.spark.recorded import (
     newest_run,
     recorded_version,
 )
+from moldau.streams.spark.together import together
 from moldau.streams.spark.versions import Version
 from moldau.streams.worker.settings import AppSettings
 
@@ -104,11 +109,19 @@ def take_over(
     StreamsError if another driver runs the app."""
     if not settings.is_exactly_once:
         return
-    for index, versions in begun.items():
-        for partition, version in versions.items():
-            batch = TaskBatch(layout.plan.app, index, partition, kept.id, kept.run, -1)
-            with told_of_drivers(batch):
-                record_beginning(settings.of("producer"), admin, batch, version.offsets)
+    app = layout.plan.app
+    works = [
+        partial(
+            _begin_task,
+            admin,
+            settings,
+            TaskBatch(app, index, partition, kept.id, kept.run, -1),
+            version,
+        )
+        for index, versions in begun.items()
+        for partition, version in versions.items()
+    ]
+    together(works, f"{app}-take-over")
 
 
 def take_up(admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSettings) -> Begun:
@@ -133,8 +146,10 @@ def take_up(admin: Admin, kept: Checkpoint, layout: Layout, settings: AppSetting
     if settings.is_exactly_once:
         for batch, version in tasks:
             _check_newest(recorded, batch, version)
-        for batch, version in tasks:
-            found[batch.program][batch.partition] = _taken(admin, settings, batch, version)
+        works = [partial(_taken, admin, settings, batch, version) for batch, version in tasks]
+        taken = together(works, f"{layout.plan.app}-take-over")
+        for (batch, _), version in zip(tasks, taken, strict=True):
+            found[batch.program][batch.partition] = version
     return found
 
 
@@ -160,6 +175,11 @@ def _check_newest(
         if (where := TopicPartition(topic, batch.partition)) in recorded
     }
     recorded_version(own, batch.checkpoint, batch.batch, version)
+
+
+def _begin_task(admin: Admin, settings: AppSettings, batch: TaskBatch, version: Version) -> None:
+    with told_of_drivers(batch):
+        record_beginning(settings.of("producer"), admin, batch, version.offsets)
 
 
 def _taken(admin: Admin, settings: AppSettings, batch: TaskBatch, version: Version) -> Version:
