@@ -12,18 +12,18 @@ from moldau.streams.plan.policies import Policy
 from moldau.streams.testing.driver import Driver
 
 
-async def same(value: int) -> int:
+async def same(value: Any) -> Any:
     return value
 
 
-def behind(kind: str, stream: Stream[Any, int]) -> Stream[Any, int]:
+def behind(kind: str, stream: Stream[Any, int]) -> Stream[Any, Any]:
     """Return the stream behind a step that takes a batch."""
     if kind == "async":
         return stream.map_values(same)
     return stream.map_batch(lambda batch: batch, type=int)
 
 
-def inverse(value: int) -> int:
+def inverse(value: Any) -> Any:
     return 60 // value
 
 
@@ -172,7 +172,7 @@ def test_the_attempts_behind_are_counted_for_each_record_and_apart_from_its_call
     async def looked_up(value: int) -> int:
         return fails_once("call", value)
 
-    def inverted(value: int) -> int:
+    def inverted(value: Any) -> int:
         return 60 // fails_once("behind", value)
 
     app = Streams("app", on_error=again)
@@ -188,7 +188,7 @@ def test_the_attempts_behind_are_counted_for_each_record_and_apart_from_its_call
 
 
 def test_a_call_that_fails_behind_another_one_names_its_own_record() -> None:
-    async def inverted(value: int) -> int:
+    async def inverted(value: Any) -> Any:
         return inverse(value)
 
     app = Streams("app")

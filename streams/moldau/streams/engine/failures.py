@@ -113,7 +113,8 @@ class Failures:
             raise RecordFailed(place, error, BufferFull.ADVICE) from error
         policy = self._policies.get(failed) or self._program.on_error
         if attempts < policy.retries:
-            return now_ms + policy.backoff_ms * 2**attempts
+            pause_ms: int = policy.backoff_ms * 2**attempts
+            return now_ms + pause_ms
         self._give_up(policy, place, cause, error)
         return None
 
