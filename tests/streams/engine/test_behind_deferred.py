@@ -142,7 +142,7 @@ def test_what_fails_behind_is_tried_again_in_order_without_another_call(
 
     pipe(driver, 1, 2, 3)
     assert values(driver) == [1]
-    assert driver.positions() == {"in": 1}, "a commit of what was passed on has its offset"
+    assert driver.positions() == ({"in": 1} if batch == 1 else {}), "a batch counts as a whole"
     driver.advance(999)
     assert flaky.calls == [1, 2]
     driver.advance(1)

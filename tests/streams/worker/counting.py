@@ -113,6 +113,12 @@ class CountingTask:
         self._cache.clear()
         return {"counts": changes}
 
+    def is_unfinished(self) -> bool:
+        return False
+
+    def may_pause(self) -> bool:
+        return False
+
     def wants_commit(self) -> bool:
         return False
 

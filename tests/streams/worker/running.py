@@ -67,6 +67,23 @@ class Cluster:
                 raise AssertionError(f"{topic} has only {found}") from None
         return found
 
+    async def values(self, topic: str) -> list[str]:
+        """The values of all committed records of a topic, in no order."""
+        found = []
+        async with Consumer(
+            bootstrap_servers=self.servers,
+            isolation_level="read_committed",
+            runtime=self.runtime,
+        ) as consumer:
+            partitions = await consumer.partitions(topic)
+            consumer.assign(partitions)
+            await consumer.seek_to_beginning(partitions)
+            ends = await consumer.end_offsets(partitions)
+            while any((consumer.position(where) or 0) < end for where, end in ends.items()):
+                for part in await consumer.poll(0.2):
+                    found += [record.value.decode() for record in part.records]
+        return sorted(found)
+
     @asynccontextmanager
     async def worker(
         self,

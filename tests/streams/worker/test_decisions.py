@@ -20,6 +20,10 @@ class Idle:
 
     is_wanting = False
     held = 0
+    is_in_batch = False
+
+    def is_unfinished(self) -> bool:
+        return self.is_in_batch
 
     def wants_commit(self) -> bool:
         return self.is_wanting
@@ -198,3 +202,16 @@ def test_a_stop_commits_what_runs_and_makes_nothing_again() -> None:
     ready = world.close(world.decisions.ready())
     assert (ready.revert, ready.remake) == (True, ())
     assert world.decisions.ready() == NOTHING
+
+
+def test_a_task_that_was_left_out_is_committed_as_soon_as_its_batch_is_done() -> None:
+    world = World(is_atomic=True)
+    task: Any = world.tasks[A].task
+    world.tasks[A].is_left_out = task.is_wanting = task.is_in_batch = True
+    task.held = 1001
+    world.decisions.on_turn(1.0)
+    assert world.decisions.ready() == NOTHING
+
+    task.is_wanting, task.held, task.is_in_batch = False, 0, False
+    world.decisions.on_turn(2.0)
+    assert world.decisions.ready() == Ready(commit=(A, B))

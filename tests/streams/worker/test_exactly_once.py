@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from moldau.client import Admin, Consumer, KafkaError, NewTopic, Producer
+from moldau.client import Admin, KafkaError, NewTopic, Producer
 from moldau.config import BadSettings
 from moldau.errors.codes import ErrorCode
 from moldau.streams import Streams, StreamsError, dead_letter, session, tumbling
@@ -50,22 +50,6 @@ async def another(cluster: Cluster, transactional_id: str) -> AsyncIterator[Prod
     ) as producer:
         await producer.begin_transaction()
         yield producer
-
-
-async def all_values(cluster: Cluster, topic: str) -> list[str]:
-    """The values of all committed records of a topic, in no order."""
-    found = []
-    async with Consumer(
-        bootstrap_servers=cluster.servers, isolation_level="read_committed"
-    ) as consumer:
-        partitions = await consumer.partitions(topic)
-        consumer.assign(partitions)
-        await consumer.seek_to_beginning(partitions)
-        ends = await consumer.end_offsets(partitions)
-        while any((consumer.position(where) or 0) < end for where, end in ends.items()):
-            for part in await consumer.poll(0.2):
-                found += [record.value.decode() for record in part.records]
-    return sorted(found)
 
 
 def copying(app: str, lines: str, out: str) -> Plan:
@@ -186,8 +170,8 @@ def test_a_fenced_worker_begins_again_and_nothing_comes_twice(
                 pass  # it fences the worker's producer, and aborts its transaction
             await cluster.write(lines, "3", "z")
             await cluster.read(out, has({"1": "1", "2": "2", "3": "3"}))
-        assert await all_values(cluster, out) == ["1", "2", "3"]
-        assert await all_values(cluster, f"{out}-dead") == ["x", "y", "z"]
+        assert await cluster.values(out) == ["1", "2", "3"]
+        assert await cluster.values(f"{out}-dead") == ["x", "y", "z"]
 
     play(moldau_broker, scenario)
 

@@ -6,6 +6,10 @@ and changes to log. A commit has these steps, in this order:
 1. `flush()`: emit what caches hold back, write rows to the backings, return the changelogs.
 2. `take_outputs()`: send these, and the changes, and wait until they are written.
 3. Commit `positions()` with `metadata()` as the text of each offset.
+
+A batch that waits, for async functions or the pause of a `retry` behind them, is *unfinished*: the
+steps in front of the wait have run for all its records, and the positions stand before it. Then
+stores and outputs hold more than the positions say, so a task is committed only between batches.
 """
 
 from __future__ import annotations
@@ -42,8 +46,8 @@ class RunsPartition(Protocol):
     def process(self, now_ms: int, limit: int = 500) -> int:
         """Run up to `limit` buffered records, lowest time first; return how many were run.
 
-        0 means that nothing can run now. Raise RecordFailed if a record fails and its policy is to
-        fail.
+        0 means that nothing can run now. A limit of 0 continues an unfinished batch and begins no
+        other. Raise RecordFailed if a record fails and its policy is to fail.
         """
         ...
 
@@ -57,7 +61,15 @@ class RunsPartition(Protocol):
 
     def flush(self) -> Mapping[str, ChangelogRecords]:
         """Emit what caches hold back, write all rows, return the changes of each logged store.
-        Raise EmitsPending if that has to wait for another attempt."""
+        Raise EmitsPending if that has to wait for another attempt. Only between batches."""
+        ...
+
+    def is_unfinished(self) -> bool:
+        """Whether a batch has begun and is not done."""
+        ...
+
+    def may_pause(self) -> bool:
+        """Whether a batch may stay unfinished when all its calls have ended, for a `retry`."""
         ...
 
     def wants_commit(self) -> bool:

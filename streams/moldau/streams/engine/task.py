@@ -128,6 +128,9 @@ class Task:
         # A flush has emitted all updates, and failed ones wait for a retry: nothing else may run.
         self._is_announced = False
         self._unfinished: Unfinished | None = None
+        policies = [program.on_error, *(step.on_error for step in program.steps)]
+        is_retrying = any(each is not None and each.retries for each in policies)
+        self._may_pause = bool(self.network.deferred) and is_retrying
         self._spans = self._spans_of(self._settings.tracer)
         self._calls: list[AsyncCall] = []
         self._kept_times = KeptTimes(f"{program.index}_{partition}")
@@ -292,18 +295,15 @@ class Task:
             self._calls += operator.begin(now_ms)
             self.network.follow(chosen.topic, chunk, operator.passing)
             if not operator.finish(on_error, now_ms):
-                return self._advance_to_waiting(chosen) if operator.has_failed_behind else 0
+                return 0
         self._unfinished = None
         return self._advance(chosen, unfinished.stop, unfinished.failure, now_ms)
 
-    def _advance_to_waiting(self, chosen: Input) -> int:
-        """Mark the records before all that wait as done: what was made from them may count in a
-        commit before the batch is finished. Return how many."""
-        waiting = (row.index for each in self.network.deferred for row in each.rows)
-        first, done = min(waiting), chosen.done
-        if first > done:
-            chosen.advance(first)
-        return first - done
+    def is_unfinished(self) -> bool:
+        return self._unfinished is not None
+
+    def may_pause(self) -> bool:
+        return self._may_pause
 
     def take_calls(self) -> list[AsyncCall]:
         """Return the coroutines to await; `process` continues when all are finished."""
@@ -355,6 +355,7 @@ class Task:
         return self.network.outlets.take()
 
     def flush(self) -> Mapping[str, ChangelogRecords]:
+        assert self._unfinished is None, "stores hold records that no position covers"
         self._start(0)
         self.network.current.end()
         self._check_pending()

@@ -1,5 +1,11 @@
 """The commit of tasks: everything that they did since the last commit becomes durable, in order.
 
+0. Unfinished batches go on: their calls are awaited. A batch that has to wait for the pause of a
+   `retry` then leaves its task out of the commit: nothing of it is flushed, no offset is committed,
+   and what it has made since its last commit was held back if the committer is atomic. So a pause
+   may be longer than a transaction, and delays neither other tasks nor a rebalance nor a stop. A
+   task that goes meanwhile is done again from its last commit. A call that does not end holds up a
+   commit, as it does each turn, until the transaction or the membership of the group is lost.
 1. Caches are flushed: outputs and changes come out, rows are staged.
 2. Outputs and changes are sent, and all is acknowledged.
 3. Offsets are committed, with the tasks' own texts.
@@ -10,17 +16,22 @@ again, and RocksDB is at most behind its changelog. An atomic committer makes 2 
 transaction (offsets are sent beside the rest), and RocksDB receives nothing that is not in a
 committed one.
 
-A damaged store, found in step 1 or 4, is the `damage` of its task. If it is found in 1, an atomic
-commit is off; else only the task is left out: nothing of it was sent, and its records are processed
+To wait for the pause, or to cut it short, would be simpler. But all tasks share a transaction,
+which a time-out ends; and each commit, many in a second, would use up an attempt.
+
+A damaged store, found in step 0, 1 or 4, is the `damage` of its task. Before step 2 it ends an
+atomic commit; else only the task is left out: nothing of it was sent, and its records are processed
 again. In 4, the changelog holds what RocksDB does not.
 """
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.streams.engine.contract import EmitsPending
+from moldau.streams.engine.operators.deferred import finish_all
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted
 from moldau.streams.state.changes import ChangelogRecords
@@ -44,10 +55,10 @@ async def commit(
     MembershipLost or CommitLater lose nothing if a later commit follows; StoreCorrupted ends an
     atomic commit.
     """
-    touched = [each for each in tasks if each.is_touched]
+    touched = await _between_batches([each for each in tasks if each.is_touched], gate)
     if not touched:
         return False
-    flushed = await _flushed(touched, gate)
+    flushed = await _flushed(_undamaged(touched), gate)
     for task in touched:
         if committer.is_atomic and task.damage is not None:
             raise task.damage
@@ -56,7 +67,7 @@ async def commit(
     for where, changes in flushed.items():
         logged[where] = await committer.log(where, changes)
     for task in touched:
-        for outputs in task.task.take_outputs():
+        for outputs in task.take_outputs():
             await committer.send(outputs)
     offsets = {where: each for task in touched for where, each in _offsets(task).items()}
     ends = await committer.written(logged, offsets)
@@ -67,8 +78,44 @@ async def commit(
         await gate.run(_store, touched)
     for task in _undamaged(touched):
         task.committed.update(task.task.positions())
-        task.is_touched = False
+        task.is_touched = task.is_left_out = False
     return True
+
+
+async def await_calls(tasks: Sequence[WorkerTask]) -> bool:
+    """Await the app's async functions, of all tasks at once. Return whether there were any.
+
+    A task takes no more records until its calls have ended, so no offset passes them.
+    """
+    calls = [call for task in tasks for call in task.task.take_calls()]
+    coroutines = (call.coroutine for call in calls)
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    finish_all(calls, results)
+    return bool(calls)
+
+
+async def _between_batches(tasks: list[WorkerTask], gate: Gate) -> list[WorkerTask]:
+    """Finish the batches that wait for calls only. Return the tasks without an unfinished batch;
+    the others are left out. No further record is taken meanwhile."""
+    unfinished = [each for each in tasks if each.task.is_unfinished()]
+    if not unfinished:
+        return tasks
+    has_called = True
+    while has_called:
+        now_ms = await gate.wait_until(0)
+        await gate.run(_go_on, unfinished, now_ms)
+        has_called = await await_calls(_undamaged(unfinished))
+    for task in unfinished:
+        task.is_left_out = task.damage is None and task.task.is_unfinished()
+    return [each for each in tasks if not each.is_left_out]
+
+
+def _go_on(tasks: Sequence[WorkerTask], now_ms: int) -> None:
+    for task in _undamaged(tasks):
+        try:
+            task.processed += task.task.process(now_ms, 0)
+        except StoreCorrupted as error:
+            task.damage = error
 
 
 def _undamaged(tasks: Sequence[WorkerTask]) -> list[WorkerTask]:

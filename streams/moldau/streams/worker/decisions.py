@@ -192,10 +192,11 @@ class Decisions:
         if now >= self.commit_at:
             return True
         tasks = [self._tasks[each] for each in running]
-        if any(each.task.wants_commit() for each in tasks):
+        able = [each for each in tasks if not each.is_left_out or not each.task.is_unfinished()]
+        if any(each.is_left_out or each.task.wants_commit() for each in able):
             return True
         most = self._uncommitted_bytes_max
-        return any(each.uncommitted_bytes() > most for each in tasks)
+        return any(each.uncommitted_bytes() > most for each in able)
 
     def _heal(self) -> None:
         damaged = [each for each in self._tasks.values() if each.damage is not None]

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 from typing import Final, NamedTuple, Protocol
 
+from moldau.streams.engine.batches import Outputs
 from moldau.streams.engine.construction import Store, make_store
 from moldau.streams.engine.contract import RunsPartition
 from moldau.streams.engine.global_table import LooksUp
@@ -134,6 +135,12 @@ class WorkerTask:
     """The stores as the last commit left them, made when they are queried."""
     is_touched: bool = False
     """Whether it has processed or made anything since the last commit."""
+    is_left_out: bool = False
+    """Whether the last commit was without it, because a batch was unfinished. It begins no other
+    before it is committed."""
+    held: list[Outputs] = field(default_factory=list)
+    """Outputs that are not sent before its own commit."""
+    held_bytes: int = 0
     damage: StoreCorrupted | None = None
     """The damage found in its stores, if any: the task must be made again."""
 
@@ -145,9 +152,20 @@ class WorkerTask:
             self.slice = min(SLICE, self.slice * 2)
 
     def uncommitted_bytes(self) -> int:
-        """Estimate how much waits for a commit, in caches and above RocksDB."""
+        """Estimate how much waits for a commit, in caches, above RocksDB and held back."""
         staged = 0 if self.database is None else self.database.staged_bytes
-        return staged + self.task.unflushed_bytes()
+        return staged + self.held_bytes + self.task.unflushed_bytes()
+
+    def hold(self, outputs: Outputs) -> None:
+        """Keep outputs until `take_outputs`."""
+        self.held.append(outputs)
+        self.held_bytes += sum(len(each) for each in outputs.keys if each)
+        self.held_bytes += sum(len(each) for each in outputs.values if each)
+
+    def take_outputs(self) -> list[Outputs]:
+        """Return all that is not sent yet."""
+        held, self.held, self.held_bytes = self.held, [], 0
+        return held + self.task.take_outputs()
 
     def committed_store(self, spec: StoreSpec) -> Store:
         """Return a store as the last commit left it, to be read until the next one."""

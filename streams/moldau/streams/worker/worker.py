@@ -17,12 +17,11 @@ from typing import Final
 
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.runtime import Runtime
-from moldau.streams.engine.operators.deferred import finish_all
 from moldau.streams.plan.plan import Plan
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.worker import settings as rows
-from moldau.streams.worker.commit import commit
+from moldau.streams.worker.commit import await_calls, commit
 from moldau.streams.worker.committer import CommitLater, CommitReverted, MembershipLost
 from moldau.streams.worker.decisions import NOTHING, Decisions, Ready
 from moldau.streams.worker.door import Door, Rebalance, TopicFacts, TopicPartition
@@ -251,7 +250,7 @@ class Worker:
             for where in task.inputs:
                 task.task.set_at_end(where.topic, self._door.is_at_end(where))
         self._has_more = await self._gate.run(self._process, running)
-        self._has_more |= await self._await_calls(running)
+        self._has_more |= await await_calls(running)
 
     async def _learn_ends(self, running: Sequence[WorkerTask]) -> None:
         now = self._runtime.clock.monotonic()
@@ -274,7 +273,8 @@ class Worker:
         for task in tasks:
             for _ in range(_SLICES):
                 begun = clock.monotonic()
-                count = task.task.process(clock.wall_ms(), task.slice)
+                limit = 0 if task.is_left_out else task.slice
+                count = task.task.process(clock.wall_ms(), limit)
                 if not count:
                     break
                 task.processed += count
@@ -285,24 +285,21 @@ class Worker:
                 self._gate.answer()
             else:
                 has_more = True
+            # Its next batch begins after the commit of this turn.
+            has_more |= task.is_left_out and not task.task.is_unfinished()
             task.task.punctuate(clock.wall_ms())
         return has_more
 
-    async def _await_calls(self, tasks: Sequence[WorkerTask]) -> bool:
-        """Await the app's async functions, of all tasks at once. Return whether there were any.
-
-        A task takes no more records until its calls have ended, so no offset passes them.
-        """
-        calls = [call for task in tasks for call in task.task.take_calls()]
-        coroutines = (call.coroutine for call in calls)
-        results = await asyncio.gather(*coroutines, return_exceptions=True)
-        finish_all(calls, results)
-        return bool(calls)
-
     async def _send(self, task: WorkerTask) -> None:
+        """Send what a task has made. If a transaction may be committed without the task, none of it
+        may be in there."""
+        is_held = self._door.committer.is_atomic and task.task.may_pause()
         for outputs in task.task.take_outputs():
             task.is_touched = True
-            await self._door.committer.send(outputs)
+            if is_held:
+                task.hold(outputs)
+            else:
+                await self._door.committer.send(outputs)
 
     def _press(self, task: WorkerTask) -> None:
         """Pause partitions that a task does not keep up with, and resume them when it does."""

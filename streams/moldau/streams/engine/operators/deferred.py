@@ -102,11 +102,6 @@ class DeferredOperator(Operator):
         """Return the index of the input record of what is being passed on."""
         return self._passing
 
-    @property
-    def has_failed_behind(self) -> bool:
-        """Whether a record waits to be passed on again."""
-        return bool(self.rows) and self.rows[0].has_failed_behind
-
     def begin(self, now_ms: int) -> list[AsyncCall]:
         """Call the function for the waiting records. Await the returned calls before `finish`."""
         for row in self.rows:

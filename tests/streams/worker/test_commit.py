@@ -1,0 +1,182 @@
+"""Commits while batches are unfinished: a commit holds whole batches, or nothing of a task."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from moldau.client import TopicPartition
+from moldau.runtime import Runtime
+from moldau.runtime.real import run
+from moldau.streams import Stream, Streams, retry
+from moldau.streams.engine.batches import Chunk, Outputs
+from moldau.streams.engine.task import Task
+from moldau.streams.plan.policies import Policy
+from moldau.streams.query.gate import Gate
+from moldau.streams.rocks import StoreCorrupted
+from moldau.streams.state.backing import MemoryBacking
+from moldau.streams.state.changes import ChangelogRecords
+from moldau.streams.worker.commit import await_calls, commit
+from moldau.streams.worker.committed import Committed
+from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
+from moldau.streams.worker.worker import Worker
+
+IN = TopicPartition("in", 0)
+Steps = Callable[[Stream[Any, int]], Stream[Any, int]]
+
+
+class Transaction:
+    """A committer that keeps what it is given."""
+
+    is_atomic = True
+
+    def __init__(self) -> None:
+        self.sent: list[bytes | None] = []
+        self.logged: list[bytes | None] = []
+        self.offsets: dict[TopicPartition, int] = {}
+
+    async def send(self, outputs: Outputs) -> None:
+        self.sent += outputs.values
+
+    async def log(self, where: TopicPartition, changes: ChangelogRecords) -> None:
+        self.logged += changes.values
+
+    async def written(self, logged: object, offsets: object) -> dict[TopicPartition, int]:
+        return {}
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        self.offsets |= {where: each.offset for where, each in offsets.items()}
+
+
+class One:
+    """A worker with one task, which counts records in front of `steps`."""
+
+    def __init__(self, runtime: Runtime, steps: Steps, on_error: Policy | str = "fail") -> None:
+        app = Streams("app", on_error=on_error)
+        counts = app.stream("in", int, key=str).group_by_key().count(name="n").changes()
+        counts.to("front")
+        steps(counts).to("out")
+        (program,) = app.plan().programs
+        self.engine = Task(program, 0, {"n": MemoryBacking()})
+        self.task = WorkerTask(TaskId(0, 0), program, (IN,), self.engine, None, TaskState.RUNNING)
+        self.committer: Any = Transaction()
+        self.gate = Gate(runtime)
+        self.worker = cast(
+            "Worker",
+            SimpleNamespace(
+                _runtime=runtime, _gate=self.gate, _door=SimpleNamespace(committer=self.committer)
+            ),
+        )
+        for at in (0, 2):
+            self.engine.add("in", Chunk([at, at + 1], [0, 0], [b"a", b"a"], [b"1", b"1"], at + 2))
+        self.engine.set_at_end("in", True)
+
+    async def turn(self) -> bool:
+        """Process as a turn of the worker does, and return whether there is more to do at once."""
+        has_more = Worker._process(self.worker, [self.task])
+        has_more |= await await_calls([self.task])
+        await Worker._send(self.worker, self.task)
+        return has_more
+
+    async def commit(self) -> bool:
+        return await commit([self.task], self.committer, self.gate, {})
+
+
+async def same(value: int) -> int:
+    return value
+
+
+def test_a_commit_finishes_the_batch_whose_calls_were_made_and_begins_no_other() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        one = One(runtime, lambda counts: counts.map_values(same).map_values(same))
+        while await one.turn():
+            if one.engine.positions():
+                break
+        assert one.engine.is_unfinished(), "the second batch has begun in the turn of the first"
+
+        assert await one.commit()
+
+        assert one.committer.offsets == {IN: 4}
+        assert sorted(one.committer.sent) == [b"1", b"1", b"2", b"2", b"3", b"3", b"4", b"4"]
+        assert one.committer.logged == [b"4"]
+
+    run(scenario)
+
+
+def test_a_batch_in_a_pause_leaves_its_task_out_of_commits_until_it_is_done() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        is_there = False
+
+        async def looked_up(count: int) -> int:
+            if count == 3 and not is_there:
+                raise ConnectionError("not yet")
+            return count
+
+        again = retry(20, backoff="1ms")
+        one = One(runtime, lambda counts: counts.map_values(looked_up, on_error=again))
+        while not one.engine.positions():
+            await one.turn()
+        assert one.engine.is_unfinished()
+
+        assert not await one.commit()
+        assert one.task.is_left_out
+        assert (one.committer.sent, one.committer.logged) == ([], [])
+        assert one.task.uncommitted_bytes() > one.engine.unflushed_bytes() > 0
+
+        is_there = True
+        one.engine.add("in", Chunk([4], [0], [b"a"], [b"1"], 5))
+        while one.engine.is_unfinished():
+            has_more = await one.turn()
+        await one.turn()
+        assert has_more
+        assert one.engine.positions() == {"in": 4}, "no other batch begins before the commit"
+        assert await one.commit()
+
+        assert one.committer.offsets == {IN: 4}
+        assert one.committer.logged == [b"4"]
+        assert sorted(one.committer.sent) == [b"1", b"1", b"2", b"2", b"3", b"3", b"4", b"4"]
+        await one.turn()
+        assert one.engine.is_unfinished(), "the next batch begins after the commit"
+
+    run(scenario)
+
+
+@pytest.mark.parametrize(
+    ("function", "on_error", "is_held"),
+    [(same, "fail", False), (int, retry(1), False), (same, retry(1), True)],
+)
+def test_outputs_are_held_back_only_if_a_batch_may_pause(
+    function: Any, on_error: Policy | str, is_held: bool
+) -> None:
+    async def scenario(runtime: Runtime) -> None:
+        one = One(runtime, lambda counts: counts.map_values(function), on_error)
+
+        await one.turn()
+
+        assert one.engine.may_pause() is is_held
+        assert bool(one.task.held) is is_held
+
+    run(scenario)
+
+
+def test_damage_that_is_found_while_a_batch_goes_on_ends_an_atomic_commit() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        damage = StoreCorrupted("damaged", path="/x")
+
+        def broken(value: int) -> int:
+            raise damage
+
+        one = One(runtime, lambda counts: counts.map_values(same).map_values(broken))
+        await one.turn()
+        one.task.is_touched = True
+
+        with pytest.raises(StoreCorrupted):
+            await one.commit()
+
+        assert one.task.damage is damage
+        assert one.committer.offsets == {}
+
+    run(scenario)
