@@ -54,7 +54,7 @@ def test_a_driver_takes_over_eight_tasks_at_a_time(monkeypatch: pytest.MonkeyPat
         taken.append(batch.partition)
         return {}
 
-    monkeypatch.setattr(beginning, "recorded_texts", lambda *_: [])
+    monkeypatch.setattr(beginning, "_recorded", lambda *_: {})
     monkeypatch.setattr(beginning, "record_beginning", met)
     monkeypatch.setattr(beginning, "take_task", met)
     begun = {partition: Version() for partition in range(8)}
