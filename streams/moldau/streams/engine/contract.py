@@ -35,6 +35,9 @@ class EmitsPending(Exception):
 class RunsPartition(Protocol):
     """One program on one partition. Made as Task(program, partition, backings, ...)."""
 
+    may_pause: bool
+    """Whether a batch may stay unfinished when all its calls have ended, for a `retry`."""
+
     def add(self, topic: str, chunk: Chunk) -> None:
         """Buffer fetched records of `topic`."""
         ...
@@ -66,10 +69,6 @@ class RunsPartition(Protocol):
 
     def is_unfinished(self) -> bool:
         """Whether a batch has begun and is not done."""
-        ...
-
-    def may_pause(self) -> bool:
-        """Whether a batch may stay unfinished when all its calls have ended, for a `retry`."""
         ...
 
     def wants_commit(self) -> bool:

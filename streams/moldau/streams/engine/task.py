@@ -130,7 +130,7 @@ class Task:
         self._unfinished: Unfinished | None = None
         policies = [program.on_error, *(step.on_error for step in program.steps)]
         is_retrying = any(each is not None and each.retries for each in policies)
-        self._may_pause = bool(self.network.deferred) and is_retrying
+        self.may_pause = bool(self.network.deferred) and is_retrying
         self._spans = self._spans_of(self._settings.tracer)
         self._calls: list[AsyncCall] = []
         self._kept_times = KeptTimes(f"{program.index}_{partition}")
@@ -301,9 +301,6 @@ class Task:
 
     def is_unfinished(self) -> bool:
         return self._unfinished is not None
-
-    def may_pause(self) -> bool:
-        return self._may_pause
 
     def take_calls(self) -> list[AsyncCall]:
         """Return the coroutines to await; `process` continues when all are finished."""

@@ -26,15 +26,14 @@ again. In 4, the changelog holds what RocksDB does not.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from moldau.streams.engine.contract import EmitsPending
-from moldau.streams.engine.operators.deferred import finish_all
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import ChangelogPosition, StoreCorrupted
 from moldau.streams.state.changes import ChangelogRecords
+from moldau.streams.worker.calls import await_calls
 from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.committer import Committer, TopicPartition
 from moldau.streams.worker.tasks import WorkerTask
@@ -80,18 +79,6 @@ async def commit(
         task.committed.update(task.task.positions())
         task.is_touched = task.is_left_out = False
     return True
-
-
-async def await_calls(tasks: Sequence[WorkerTask]) -> bool:
-    """Await the app's async functions, of all tasks at once. Return whether there were any.
-
-    A task takes no more records until its calls have ended, so no offset passes them.
-    """
-    calls = [call for task in tasks for call in task.task.take_calls()]
-    coroutines = (call.coroutine for call in calls)
-    results = await asyncio.gather(*coroutines, return_exceptions=True)
-    finish_all(calls, results)
-    return bool(calls)
 
 
 async def _between_batches(tasks: list[WorkerTask], gate: Gate) -> list[WorkerTask]:

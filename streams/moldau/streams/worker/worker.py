@@ -21,7 +21,8 @@ from moldau.streams.plan.plan import Plan
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import RocksMemory, StoreCorrupted, TaskDatabase
 from moldau.streams.worker import settings as rows
-from moldau.streams.worker.commit import await_calls, commit
+from moldau.streams.worker.calls import await_calls
+from moldau.streams.worker.commit import commit
 from moldau.streams.worker.committer import CommitLater, CommitReverted, MembershipLost
 from moldau.streams.worker.decisions import NOTHING, Decisions, Ready
 from moldau.streams.worker.door import Door, Rebalance, TopicFacts, TopicPartition
@@ -293,7 +294,7 @@ class Worker:
     async def _send(self, task: WorkerTask) -> None:
         """Send what a task has made. If a transaction may be committed without the task, none of it
         may be in there."""
-        is_held = self._door.committer.is_atomic and task.task.may_pause()
+        is_held = self._door.committer.is_atomic and task.task.may_pause
         for outputs in task.task.take_outputs():
             task.is_touched = True
             if is_held:
