@@ -7,8 +7,9 @@ from typing import Any, cast
 
 import pytest
 
-from moldau.streams import RecordFailed, Stream, Streams, dead_letter, retry
+from moldau.streams import RecordFailed, Stream, Streams, dead_letter, retry, tumbling
 from moldau.streams.plan.policies import Policy
+from moldau.streams.rocks import StoreCorrupted
 from moldau.streams.testing.driver import Driver
 
 
@@ -234,3 +235,62 @@ def test_an_async_map_without_a_pair_fails_by_its_own_policy() -> None:
 
     assert values(driver) == [1, 2]
     assert values(driver, "dead") == [0]
+
+
+@KINDS
+def test_a_batch_is_not_done_before_an_emit_in_front_has_been_tried_again(kind: str) -> None:
+    app = Streams("app")
+    windows = app.stream("in", int, key=str).group_by_key().window(tumbling("1s"), emit="close")
+    flaky = windows.count(name="n").changes().map_values(Flaky(1), on_error=retry(1, backoff="1s"))
+    behind(kind, flaky).map_values(inverse).to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [(key, 1, at) for key, at in (("b", 0), ("b", 0), ("c", 1000))])
+    driver.advance(999)
+    assert values(driver) == []
+    assert (driver.positions(), driver.changelogs) == ({}, {})
+
+    driver.advance(1)
+    assert values(driver) == [30]
+    assert driver.positions() == {"in": 3}
+    assert driver.changelogs
+
+
+def test_a_call_for_an_emit_that_was_tried_again_names_the_last_record() -> None:
+    async def failing(value: int) -> int:
+        raise ValueError(value)
+
+    app = Streams("app")
+    windows = app.stream("in", int, key=str).group_by_key().window(tumbling("1s"), emit="close")
+    flaky = windows.count(name="n").changes().map_values(Flaky(1), on_error=retry(1, backoff="1s"))
+    flaky.map_values(failing, on_error=dead_letter("dead")).to("out")
+    driver = app.test(batch=2)
+
+    driver.pipe_all("in", [(key, 1, at) for key, at in (("b", 0), ("b", 0), ("c", 1000))])
+    driver.advance(1000)
+
+    ((_, _, _, headers),) = driver.read_bytes("dead")
+    assert dict(headers)["moldau.error.offset"] == b"2"
+
+
+@KINDS
+def test_what_a_damaged_table_has_stopped_is_passed_on_when_it_is_repaired(kind: str) -> None:
+    is_damaged = True
+
+    def looked_up(value: int) -> int:
+        if value == 2 and is_damaged:
+            raise StoreCorrupted("damaged", path="/global")
+        return value
+
+    app = Streams("app")
+    behind(kind, app.stream("in", int)).map_values(looked_up).to("out")
+    driver = app.test()
+
+    with pytest.raises(StoreCorrupted):
+        pipe(driver, 1, 2, 3)
+    assert driver.positions() == {}
+    is_damaged = False
+    driver.advance(0)
+
+    assert values(driver) == [1, 2, 3]
+    assert driver.positions() == {"in": 3}

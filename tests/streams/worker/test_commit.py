@@ -22,6 +22,8 @@ from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.worker.calls import await_calls
 from moldau.streams.worker.commit import commit
 from moldau.streams.worker.committed import Committed
+from moldau.streams.worker.committer import CommitLater
+from moldau.streams.worker.decisions import Ready
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
 from moldau.streams.worker.worker import Worker
 
@@ -179,5 +181,81 @@ def test_damage_that_is_found_while_a_batch_goes_on_ends_an_atomic_commit() -> N
 
         assert one.task.damage is damage
         assert one.committer.offsets == {}
+
+    run(scenario)
+
+
+def test_a_batch_that_has_begun_is_work_to_commit() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        one = One(runtime, lambda counts: counts.map_values(same))
+
+        Worker._process(one.worker, [one.task])
+
+        assert one.engine.is_unfinished()
+        assert one.task.is_touched
+        await await_calls([one.task])
+
+    run(scenario)
+
+
+class Rebalancing(Transaction):
+    """Accepts no commit."""
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        raise CommitLater("the group rebalances")
+
+
+def test_a_task_that_was_left_out_goes_on_if_the_group_puts_its_commit_off() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        left = 1
+
+        async def looked_up(count: int) -> Any:
+            nonlocal left
+            if left:
+                left -= 1
+                raise ConnectionError("not yet")
+            return count
+
+        again = retry(1, backoff="1ms")
+        one = One(runtime, lambda counts: counts.map_values(looked_up, on_error=again))
+        await one.turn()
+        assert not await one.commit()
+        assert one.task.is_left_out
+        while one.engine.is_unfinished():
+            await one.turn()
+
+        one.committer = Rebalancing()
+        with pytest.raises(CommitLater):
+            await one.commit()
+
+        assert not one.task.is_left_out, "else each turn would commit, and no batch begin"
+        assert one.task.is_touched
+
+    run(scenario)
+
+
+def test_damage_of_a_global_table_that_a_commit_finds_is_repaired_there() -> None:
+    async def scenario(runtime: Runtime) -> None:
+        done: list[Any] = []
+        one, other = (One(runtime, lambda counts: counts.map_values(same)).task for _ in range(2))
+        one.damage = StoreCorrupted("damaged", path="/global")
+        other.damage = StoreCorrupted("damaged", path="/other")
+
+        async def healed(error: StoreCorrupted) -> None:
+            done.append(("healed", error))
+
+        async def closed(task_ids: object) -> None:
+            done.append(("closed", task_ids))
+
+        own = SimpleNamespace(close=closed, set_aside=lambda task: done.append(("aside", task)))
+        globals_ = SimpleNamespace(has=lambda path: path == "/global", heal=healed)
+        ids = TaskId(0, 0), TaskId(0, 1)
+        other.task_id = ids[1]
+        tasks = dict(zip(ids, (one, other), strict=True))
+        worker = cast("Worker", SimpleNamespace(tasks=tasks, _own=own, _globals=globals_))
+
+        await Worker._close(worker, Ready(close=ids, set_aside=ids))
+
+        assert done == [("closed", ids), ("aside", other), ("healed", one.damage)]
 
     run(scenario)

@@ -7,8 +7,8 @@ and changes to log. A commit has these steps, in this order:
 2. `take_outputs()`: send these, and the changes, and wait until they are written.
 3. Commit `positions()` with `metadata()` as the text of each offset.
 
-A batch that waits, for async functions or the pause of a `retry` behind them, is *unfinished*: the
-steps in front of the wait have run for all its records, and the positions stand before it. Then
+A batch with async functions that waits, for them or for the pause of a `retry`, is *unfinished*:
+the steps in front of the wait have run for all its records, and the positions stand before it. Then
 stores and outputs hold more than the positions say, so a task is committed only between batches.
 """
 

@@ -94,6 +94,10 @@ class Unfinished:
     stop: int
     failure: Exception | None
 
+    def last(self) -> int:
+        """Return the index of the last record that has run."""
+        return max(self.input.done, self.stop - 1)
+
 
 class Task:
     """Runs a program on a partition. See engine.contract for the order of a commit."""
@@ -296,6 +300,8 @@ class Task:
             self.network.follow(chosen.topic, chunk, operator.passing)
             if not operator.finish(on_error, now_ms):
                 return 0
+        if self._failures.pending:
+            return 0  # the next attempt of an emit may lead to a call
         self._unfinished = None
         return self._advance(chosen, unfinished.stop, unfinished.failure, now_ms)
 
@@ -319,6 +325,9 @@ class Task:
         self._start(now_ms)
         self.network.current.end()
         was_quiet = self._is_quiet()
+        if self._unfinished is not None:
+            for deferring in self.network.deferred:
+                deferring.index = self._unfinished.last
         for emission in self._failures.take_due(now_ms):
             self.network.attempt(emission)
         last = self._last_input_ms

@@ -77,7 +77,7 @@ async def commit(
         await gate.run(_store, touched)
     for task in _undamaged(touched):
         task.committed.update(task.task.positions())
-        task.is_touched = task.is_left_out = False
+        task.is_touched = False
     return True
 
 
@@ -85,14 +85,12 @@ async def _between_batches(tasks: list[WorkerTask], gate: Gate) -> list[WorkerTa
     """Finish the batches that wait for calls only. Return the tasks without an unfinished batch;
     the others are left out. No further record is taken meanwhile."""
     unfinished = [each for each in tasks if each.task.is_unfinished()]
-    if not unfinished:
-        return tasks
-    has_called = True
+    has_called = bool(unfinished)
     while has_called:
         now_ms = await gate.wait_until(0)
         await gate.run(_go_on, unfinished, now_ms)
         has_called = await await_calls(_undamaged(unfinished))
-    for task in unfinished:
+    for task in tasks:
         task.is_left_out = task.damage is None and task.task.is_unfinished()
     return [each for each in tasks if not each.is_left_out]
 

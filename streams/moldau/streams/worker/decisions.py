@@ -5,7 +5,8 @@ the last commit does not count: its stores are sound, so it is made again from t
 if its store is damaged: the files are set aside, and the stores are made from their changelogs.
 
 Invariants: an atomic commit covers all tasks that run, because what they sent cannot be told apart,
-so tasks that were touched are reverted together; a task is made again only after it was closed.
+so tasks that were touched are reverted together (one with an unfinished batch is left out of it,
+and has sent nothing); a task is made again only after it was closed.
 
 A volatile core: events change it, and `ready` hands out what to do once.
 """

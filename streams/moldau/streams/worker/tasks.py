@@ -137,7 +137,7 @@ class WorkerTask:
     """Whether it has processed or made anything since the last commit."""
     is_left_out: bool = False
     """Whether the last commit was without it, because a batch was unfinished. It begins no other
-    before it is committed."""
+    before the next commit, so that one may have it."""
     held: list[Outputs] = field(default_factory=list)
     """Outputs that are not sent before its own commit."""
     held_bytes: int = 0

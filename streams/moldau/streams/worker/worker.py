@@ -286,8 +286,10 @@ class Worker:
                 self._gate.answer()
             else:
                 has_more = True
+            is_unfinished = task.task.is_unfinished()
+            task.is_touched |= is_unfinished
             # Its next batch begins after the commit of this turn.
-            has_more |= task.is_left_out and not task.task.is_unfinished()
+            has_more |= task.is_left_out and not is_unfinished
             task.task.punctuate(clock.wall_ms())
         return has_more
 
@@ -339,9 +341,17 @@ class Worker:
     async def _close(self, ready: Ready) -> None:
         closed = [self.tasks[each] for each in ready.close]
         await self._own.close(ready.close)
+        of_globals = None
         for task in closed:
-            if task.task_id in ready.set_aside:
+            if task.task_id not in ready.set_aside:
+                continue
+            assert task.damage is not None
+            if self._globals.has(str(task.damage.context["path"])):
+                of_globals = task.damage  # a commit looks them up too; its own files are sound
+            else:
                 self._own.set_aside(task)
+        if of_globals is not None:
+            await self._globals.heal(of_globals)
 
     async def _make_again(self, ready: Ready) -> None:
         await asyncio.sleep(ready.wait_s)

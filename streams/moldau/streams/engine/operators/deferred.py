@@ -129,9 +129,8 @@ class DeferredOperator(Operator):
         self._plan_attempts(now_ms)
         if not all(row.is_done and row.due_ms is None for row in self.rows):
             return False
-        left = iter(self.rows)
-        self.rows = []
-        for row in left:
+        rows, self.rows = self.rows, []
+        for at, row in enumerate(rows):
             self._passing = row.index
             if row.error is not None:
                 on_error.settle(self.name, row.index, row.error)
@@ -139,9 +138,11 @@ class DeferredOperator(Operator):
             try:
                 self._pass_on(row)
             except Exception as error:
+                # Also what is raised may pass, such as the damage of a table that is repaired.
+                self.rows = rows[at:]
                 if self._waits(row, error, on_error):
-                    self.rows = [row, *left]
                     return False
+                self.rows = []
         return True
 
     def _waits(self, row: Deferred, error: Exception, on_error: OnError) -> bool:
