@@ -62,6 +62,7 @@ def test_words_of_moldau_itself() -> None:
     assert offered(shell, "topic", "de") == ["delete", "describe"]
     assert offered(shell, "-b", "x:1", "topic", "de") == ["delete", "describe"]
     assert offered(shell, "topic", "list", "--int") == ["--internal"]
+    assert offered(shell, "topic", "delete", "--y") == ["--yes"]
     assert offered(shell, "consume", "--value-schema", "") == ["avro", "json-schema", "protobuf"]
     assert offered(shell, "completion", "b") == ["bash"]
     assert "--debug" not in offered(shell, "topic", "list", "-")  # it is hidden there
@@ -70,6 +71,9 @@ def test_words_of_moldau_itself() -> None:
 def test_names_of_the_cluster(broker: str) -> None:
     shell = Shell(broker)
     assert offered(shell, "topic", "describe", "or") == ["orders", "orders-2"]
+    assert offered(shell, "topic", "list", "or") == ["orders", "orders-2"]
+    assert offered(shell, "topic", "delete", "orders-*", "li") == ["lines"]
+    assert offered(shell, "group", "list", "") == ["readers"]
     assert offered(shell, "consume", "--count", "3", "orders", "l") == ["lines"]
     assert offered(shell, "consume", "--group", "") == ["readers"]
     shell.environment["MOLDAU_BOOTSTRAP"] = "127.0.0.1:1"

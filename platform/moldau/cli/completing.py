@@ -143,6 +143,8 @@ def _offered(line: _Line, begun: str, context: Context) -> Sequence[str]:
 
 
 def _is_of(action: argparse.Action, kind: str) -> bool:
+    if action.metavar == "PATTERN":
+        return action.dest == f"{kind}s"
     return isinstance(action.metavar, str) and action.metavar.lower() == kind
 
 

@@ -15,6 +15,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
+from moldau.cli.agreement import user_agrees
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.apply_places import Places, add_places
 from moldau.cli.commands.cluster_connection import add_connection_arguments, opened_admin
@@ -233,7 +234,7 @@ def _finish(
     todo += [each for each in reversed(steps) if each.action is Action.REMOVE]
     if arguments.dry_run or not todo:
         return Exit.DONE
-    if not arguments.yes and not _user_agrees(context):
+    if not arguments.yes and not user_agrees(context):
         context.err.write("moldau: nothing was changed: type yes, or give --yes\n")
         return Exit.FAILED
     by_kind = {each.kind: each for each in parts}
@@ -253,12 +254,6 @@ def _finish(
 
 
 _PAST: Final = {"create": "created", "update": "updated", "remove": "removed"}
-
-
-def _user_agrees(context: Context) -> bool:
-    context.err.write("Type yes to do this: ")
-    context.err.flush()
-    return context.source.readline().decode("utf-8", "replace").strip() == "yes"
 
 
 command = ApplyCommand()

@@ -22,6 +22,7 @@ from moldau.cli.commands.consume_format import NAMES, lines_of
 from moldau.cli.commands.consume_notes import noting
 from moldau.cli.commands.consume_place import OffsetOrTime, Stretch, parse_place
 from moldau.cli.commands.registry_place import add_schemas, take_registry
+from moldau.cli.commands.topic_patterns import NAME_OR_PATTERN, named_topics, note_of
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.output import write_json
 from moldau.cli.progress import Progress
@@ -76,7 +77,9 @@ class ConsumeCommand:
 
     def configure(self, parser: ArgumentParser, /) -> None:
         add_connection_arguments(parser)
-        parser.add_argument("topics", nargs="+", metavar="TOPIC", type=topic_name)
+        parser.add_argument(
+            "topics", nargs="+", metavar="TOPIC", type=topic_name, help=NAME_OR_PATTERN
+        )
         parser.add_argument(
             "--group",
             metavar="GROUP",
@@ -148,7 +151,9 @@ class ConsumeCommand:
             reading = _reading(arguments, consumer, place, until)
             clock = consumer.runtime.clock.monotonic
             with noting(reading.notes):
-                consumer.run(lambda _: reading.begin(arguments.topics))
+                topics = consumer.run(lambda client: named_topics(client, arguments.topics))
+                reading.notes.extend(note_of(arguments.topics, topics))
+                consumer.run(lambda _: reading.begin(topics))
                 is_alone = arguments.quiet or not context.is_terminal
                 with Progress(
                     context, "read", arguments.count, clock, is_alone=is_alone

@@ -14,6 +14,7 @@ from moldau.cli.commands.group_plan import DRY_RUN
 from moldau.cli.commands.group_scope import add_topics, idle_groups, is_in, parse_scope
 from moldau.cli.names import name_of
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.patterns import is_pattern, matches
 from moldau.cli.summaries import SUMMARIES
 from moldau.client.group.states import GROUP_STATES, GROUP_TYPES
 from moldau.errors import MoldauError
@@ -25,7 +26,6 @@ if TYPE_CHECKING:
     Results = dict[TopicPartition, KafkaError | None]
     Chosen = dict[str, list[TopicPartition]]
 
-_PATTERN: Final = frozenset("*?[")
 _OF_CONSUMERS: Final = ("classic", "consumer")
 _EVERY_S: Final = 2.0
 _EVERY_S_MIN: Final = 0.05
@@ -33,7 +33,7 @@ _EVERY_S_MAX: Final = 86_400.0
 
 
 def _add_list(parser: ArgumentParser) -> None:
-    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="such as 'billing-*'")
+    parser.add_argument("groups", nargs="*", metavar="PATTERN", help="such as 'billing-*'")
     parser.add_argument(
         "--state", action="append", default=[], metavar="STATE", help=", ".join(GROUP_STATES)
     )
@@ -47,7 +47,7 @@ def _list(arguments: Namespace, context: Context) -> int:
     types = _known(arguments.type, GROUP_TYPES, "type")
     with opened_admin(arguments, context) as admin:
         found = admin.run(lambda client: client.list_groups(states=states, types=types))
-    chosen = [each for each in found if _matches(each.group_id, arguments.patterns)]
+    chosen = [each for each in found if matches(each.group_id, arguments.groups)]
     if arguments.json:
         write_json(context.out, [_facts(each) for each in chosen])
         return Exit.DONE
@@ -76,12 +76,6 @@ def _known(words: Sequence[str], names: Sequence[str], what: str) -> list[str]:
         return known_names(",".join(words).split(",") if words else (), what, names)
     except ValueError as error:
         raise UsageError(str(error)) from None
-
-
-def _matches(group: str, patterns: Sequence[str]) -> bool:
-    from fnmatch import fnmatchcase
-
-    return not patterns or any(fnmatchcase(group, pattern) for pattern in patterns)
 
 
 def _add_describe(parser: ArgumentParser) -> None:
@@ -149,16 +143,15 @@ async def _progress(client: Admin, arguments: Namespace) -> list[GroupProgress |
 async def _named(client: Admin, arguments: Namespace) -> list[str]:
     """Return the names of the groups, with those of the cluster in place of each pattern. Raise
     MoldauError for a pattern without a group. The name of a group may look like a pattern."""
-    is_pattern = any(not _PATTERN.isdisjoint(each) for each in arguments.groups)
-    if not (arguments.all or is_pattern):
+    if not (arguments.all or any(map(is_pattern, arguments.groups))):
         return list(arguments.groups)
     known = [each.group_id for each in await client.list_groups(types=_OF_CONSUMERS)]
     if arguments.all:
         return known
     found: list[str] = []
     for each in arguments.groups:
-        matching = [group for group in known if _matches(group, [each])]
-        if each in known or _PATTERN.isdisjoint(each):
+        matching = [group for group in known if matches(group, [each])]
+        if each in known or not is_pattern(each):
             matching = [each]
         if not matching:
             raise MoldauError("no group of consumers matches", pattern=each)

@@ -12,6 +12,7 @@ from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import Opened, opened_admin
 from moldau.cli.names import name_of, topic_name
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.patterns import matches
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -23,20 +24,17 @@ _STATES: Final = ("Stable", "Empty", "Dead")
 
 
 def _add_list(parser: ArgumentParser) -> None:
-    parser.add_argument("patterns", nargs="*", metavar="PATTERN", help="such as 'mail-*'")
+    parser.add_argument("groups", nargs="*", metavar="PATTERN", help="such as 'mail-*'")
     parser.add_argument("--state", action="append", default=[], choices=_STATES)
 
 
 def _list(arguments: Namespace, context: Context) -> int:
-    from fnmatch import fnmatchcase
-
     async def ask(client: Admin) -> list[ListedGroup]:
         return await client.list_groups(states=arguments.state, types=_SHARE)
 
     with opened_admin(arguments, context) as admin:
         found = admin.run(ask)
-    patterns = arguments.patterns or ["*"]
-    chosen = [each for each in found if any(fnmatchcase(each.group_id, p) for p in patterns)]
+    chosen = [each for each in found if matches(each.group_id, arguments.groups)]
     if arguments.json:
         facts = [{"group": each.group_id, "state": each.state or None} for each in chosen]
         write_json(context.out, facts)

@@ -11,10 +11,13 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import assignments, named_values, opened_admin
 from moldau.cli.commands.topic_alter import add_alter, alter
+from moldau.cli.commands.topic_delete import add_delete, delete
+from moldau.cli.commands.topic_patterns import NAME_OR_PATTERN, named_topics
 from moldau.cli.commands.topic_trim import add_trim, trim
 from moldau.cli.names import topic_name
 from moldau.cli.numbers import INT16_MAX, INT32_MAX, whole
 from moldau.cli.output import write_json, write_lines, write_table
+from moldau.cli.patterns import matches
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
@@ -22,12 +25,14 @@ if TYPE_CHECKING:
 
 
 def _add_list(parser: ArgumentParser) -> None:
+    parser.add_argument("topics", nargs="*", metavar="PATTERN", help="such as 'orders-*'")
     parser.add_argument("--internal", action="store_true", help="also those of the brokers")
 
 
 def _list(arguments: Namespace, context: Context) -> int:
     with opened_admin(arguments, context) as admin:
-        topics = admin.run(lambda client: client.list_topics(internal=arguments.internal))
+        found = admin.run(lambda client: client.list_topics(internal=True))
+    topics = [each for each in found if _is_listed(arguments, each)]
     if arguments.json:
         write_json(context.out, [_summary(topic) for topic in topics])
         return Exit.DONE
@@ -37,6 +42,12 @@ def _list(arguments: Namespace, context: Context) -> int:
     ]
     write_table(context.out, ("TOPIC", "PARTITIONS", "REPLICAS", "HEALTH"), rows)
     return Exit.DONE
+
+
+def _is_listed(arguments: Namespace, topic: Topic) -> bool:
+    """Whether to list the topic. An internal one is listed by --internal, or by its full name."""
+    is_shown = arguments.internal or not topic.is_internal or topic.name in arguments.topics
+    return is_shown and matches(topic.name, arguments.topics)
 
 
 def _replication(topic: Topic) -> int:
@@ -64,14 +75,15 @@ def _summary(topic: Topic) -> dict[str, Any]:
 
 
 def _add_describe(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="TOPIC", type=topic_name)
+    parser.add_argument("names", nargs="+", metavar="TOPIC", type=topic_name, help=NAME_OR_PATTERN)
 
 
 def _describe(arguments: Namespace, context: Context) -> int:
     from moldau.errors.codes import KafkaError
 
     with opened_admin(arguments, context) as admin:
-        found = admin.run(lambda client: client.describe_topics(arguments.names)).values()
+        names = admin.run(lambda client: named_topics(client, arguments.names))
+        found = admin.run(lambda client: client.describe_topics(names)).values()
         topics = [each for each in found if not isinstance(each, KafkaError)]
         errors = admin.naming_nearest(each for each in found if isinstance(each, KafkaError))
         configs = admin.run(lambda client: _own_configs(client, topics))
@@ -217,33 +229,13 @@ def _tell(context: Context, arguments: Namespace, text: str) -> None:
         context.out.write(f"{text}\n")
 
 
-def _add_delete(parser: ArgumentParser) -> None:
-    parser.add_argument("names", nargs="+", metavar="TOPIC", type=topic_name)
-
-
-def _delete(arguments: Namespace, context: Context) -> int:
-    with opened_admin(arguments, context) as admin:
-        results = admin.run(lambda client: client.delete_topics(arguments.names))
-        errors = {name: error for name, error in results.items() if error is not None}
-        failed = dict(zip(errors, admin.naming_nearest(errors.values()), strict=True))
-    deleted = [name for name in results if name not in failed]
-    if arguments.json:
-        reasons = {name: str(error) for name, error in failed.items()}
-        write_json(context.out, {"deleted": deleted, "failed": reasons})
-    else:
-        context.out.writelines(f"deleted {name}\n" for name in deleted)
-    for error in failed.values():
-        context.err.write(f"moldau: {error}\n")
-    return Exit.FAILED if failed else Exit.DONE
-
-
 command = ActionCommand(
     SUMMARIES["topic"],
     (
         Action("list", "the topics there are", _add_list, _list),
         Action("describe", "partitions, leaders, replicas and settings", _add_describe, _describe),
         Action("create", "make a topic", _add_create, _create),
-        Action("delete", "delete topics and all their records", _add_delete, _delete),
+        Action("delete", "delete topics and all their records", add_delete, delete),
         Action("alter", "more partitions, other settings", add_alter, alter),
         Action("trim", "delete records from the front", add_trim, trim),
     ),
