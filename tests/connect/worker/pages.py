@@ -49,6 +49,9 @@ A worker writes those of its own tasks, so a sum over all workers is that of the
 (`alerts-connect.yml`) and a configuration of Prometheus (`prometheus.yml`) as files. Spans of
 records: [traces.md](traces.md).
 
+Metrics are not pushed by OTLP, as [brokers](metrics.md#pushed-by-otlp) push theirs: a collector of
+OpenTelemetry scrapes this page with its `prometheus` receiver.
+
 This table is made of what the program declares; `python -m tests.connect.worker.pages` makes it
 anew.
 

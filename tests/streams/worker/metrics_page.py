@@ -38,6 +38,9 @@ A worker that the group has no task for is ready. A worker that fails ends its p
 (`alerts-streams.yml`) and a configuration of Prometheus (`prometheus.yml`) as files. Spans of
 records: [traces.md](traces.md).
 
+Metrics are not pushed by OTLP, as [brokers](metrics.md#pushed-by-otlp) push theirs: a collector of
+OpenTelemetry scrapes this page with its `prometheus` receiver.
+
 ## Series
 
 This table is made of what the program declares; `python -m tests.streams.worker.metrics_page` makes

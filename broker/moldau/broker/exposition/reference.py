@@ -44,6 +44,9 @@ node writes what it leads or coordinates, so a sum over all nodes is that of the
 written where the coordinator of the group has a replica of the partition: everywhere in a cluster
 of three nodes with three replicas, not everywhere in a larger one.
 
+Burrow reads no group here, nor any of Kafka 4: it decodes `__consumer_offsets` itself, and does not
+know the versions of records that are in it since. `kafka_consumergroup_lag` has the lag instead.
+
 ## Pushed by OTLP
 
 ```
@@ -59,6 +62,11 @@ other variables of OpenTelemetry count too: `OTEL_EXPORTER_OTLP_HEADERS` (a key 
 one when it is back; nothing is kept for it, because counters say the whole count each time. Series
 below that begin with `moldau_` have dots in their OTLP names, of which a collector's Prometheus
 exporter makes these names.
+
+Only brokers and controllers push metrics, and with them a registry [inside a
+broker](registry.md#inside-brokers). Streams apps, Connect workers and other registries are scraped,
+which the `prometheus` receiver of an OpenTelemetry collector does too, with `scrape_configs` as
+above. Their [spans](traces.md) are pushed.
 
 ## What clients push
 
