@@ -430,7 +430,7 @@ class SinkRunner(TaskRunner):
         self.tell_waiting(error)
         if not self.is_held:
             self.is_held = True
-            self.consumer.pause(list(self.assigned))
+            self.consumer.pause(sorted(self.assigned))
 
     def _release(self) -> None:
         if self.is_held:
@@ -439,13 +439,13 @@ class SinkRunner(TaskRunner):
 
     def _resume(self) -> None:
         if not self.is_paused and not self.is_held:
-            self.consumer.resume(list(self.assigned - self._context.paused))
+            self.consumer.resume(sorted(self.assigned - self._context.paused))
 
     def on_paused(self) -> None:
         if not self._is_subscribed:
             return
         if self.is_paused:
-            self.consumer.pause(list(self.assigned))
+            self.consumer.pause(sorted(self.assigned))
         else:
             self._resume()
 
@@ -491,7 +491,7 @@ class SinkRunner(TaskRunner):
             self._commit(self.assigned, is_last=False)
 
     def _commit(self, partitions: Iterable[TopicPartition], *, is_last: bool) -> None:
-        done = self._progress.done(partitions)
+        done = self._progress.done(sorted(partitions))
         if self._dead_letters is not None:  # a sink may store its own offsets in pre_commit
             self._dead_letters.settle()
         try:
@@ -602,7 +602,7 @@ class SinkRunner(TaskRunner):
             return error
         finally:
             if mine:
-                self.guarded("close partitions", partial(self._task.close, list(mine)))
+                self.guarded("close partitions", partial(self._task.close, sorted(mine)))
         return None
 
     def _missed(self) -> float:
