@@ -7,21 +7,27 @@ from collections.abc import Iterator
 
 import pytest
 
-from moldau.runtime.loop_thread import _PROCESS, leave
+from moldau.runtime.loop_thread import _PROCESS, Tenant, leave
 
 
 @pytest.fixture(scope="module", autouse=True)
 def no_client_is_left() -> Iterator[None]:
     """Close what the tests of a file have left on the loop of blocking clients, and tell of it."""
     yield
+    left = close_what_is_left()
+    assert not left, f"blocking clients are still open: {[_named(each) for each in left]}"
+
+
+def close_what_is_left() -> list[Tenant]:
+    """Close the clients on the loop of blocking clients. Return them."""
     if not _PROCESS.tenants:
-        return
+        return []
     gc.collect()
     left = list(_PROCESS.tenants)
     for tenant in left:
         tenant.close()
         leave(tenant)
-    assert not left, f"blocking clients are still open: {[_named(each) for each in left]}"
+    return left
 
 
 def _named(tenant: object) -> str:

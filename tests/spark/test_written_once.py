@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -15,9 +16,17 @@ from moldau.spark.transactions import TaskBatch, committed_once  # noqa: E402
 from moldau.spark.writing import parse_write  # noqa: E402
 from moldau.testing import SyncEmbeddedBroker  # noqa: E402
 from tests.connect.committed import committed  # noqa: E402
+from tests.no_client_left import close_what_is_left  # noqa: E402
 from tests.spark.topics import make_topic, numbers, send, stream  # noqa: E402
 
 ROWS = types.StructType([types.StructField("value", types.StringType())])
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_client_is_left() -> Iterator[None]:
+    """A writer leaves its clients open until the process of its executor ends, which is ours."""
+    yield
+    close_what_is_left()
 
 
 @pytest.mark.parametrize(
