@@ -25,9 +25,9 @@ from tests.wheels import install, needs_uv, new_folder, own_wheels, run_uv
 
 pytestmark = [pytest.mark.slow, pytest.mark.real, pytest.mark.deep, needs_uv]
 LINUX = pytest.mark.skipif(not Path("/proc/self/cwd").exists(), reason="it asks Linux's /proc")
-CPU_S: Final = 45.0
-"""Of a core, from the first command of README to a running broker: four times what is needed. A
-time of the clock would say how busy the machine is."""
+WITHIN_S: Final = 30.0
+"""From the first command of README to a running broker. It is compared with the time of a core,
+which is the same beside other tests."""
 BLOCK: Final = re.compile(r"## The first page\n.*?```\n(.*?)```", re.DOTALL)
 HIDDEN: Final = ("PYTHONPATH", "VIRTUAL_ENV", "PYTHONDONTWRITEBYTECODE")
 
@@ -100,7 +100,7 @@ def test_three_commands_open_the_console_on_a_shop(wheels: Path, tmp_path: Path)
         asyncio.run(looked_at(running.place("console")))
         assert running.stop() == 0
     print(f"from the wheels to a running broker in {seconds:.1f} s, {cpu_s:.1f} s of a core")
-    assert cpu_s <= CPU_S
+    assert cpu_s <= WITHIN_S
 
 
 def of_children_s() -> float:

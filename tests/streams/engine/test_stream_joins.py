@@ -87,6 +87,14 @@ def test_batches_change_nothing(
     assert found[0] == found[1] == found[2]
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_window_without_width_joins_records_of_one_time(kind: str) -> None:
+    driver = joined(kind, (0, 0, 0))
+    driver.pipe_all("left", [("a", 1, 5)])
+    driver.pipe_all("right", [("a", 2, 5)])
+    assert rows(driver) == [("a", [1, 2], 5)]
+
+
 def test_a_lonely_record_comes_out_when_time_goes_on_by_the_clock() -> None:
     app = Streams("app")
     left = app.stream("left", int, key=str)
