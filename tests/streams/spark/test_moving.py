@@ -268,18 +268,19 @@ def test_a_mark_is_stored_without_the_text_where_brokers_refuse_a_longer_one() -
         _mark(admin, "app", committed, {long: 7})
 
 
-def test_a_changelog_that_does_not_come_is_told(
+def test_a_changelog_that_does_not_come_is_told_after_the_time_out_of_the_settings(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     make_topic(moldau_broker, moldau_topic, 1)
-    settings = checked(given(moldau_broker.bootstrap_servers))
-    monkeypatch.setattr("moldau.streams.spark.moving._QUIET_S", 0.5)
+    short = {"consumer.default.api.timeout.ms": "1000"}
+    settings = checked(given(moldau_broker.bootstrap_servers, **short))
     monkeypatch.setattr(_Reader, "_end", lambda *_: 1)
+    waits = f"app=app: {moldau_topic}-0 at offset .* of 1: no record in"
 
     with (
         Admin(settings.of("admin")) as admin,
         _Reader("app", settings, admin) as reader,
-        pytest.raises(StreamsError, match=f"app=app: {moldau_topic}-0: no record in") as told,
+        pytest.raises(StreamsError, match=waits) as told,
     ):
         reader.changes(moldau_topic, 0)
     assert "\n" not in str(told.value)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from contextlib import closing
 from itertools import chain
@@ -93,12 +94,12 @@ def test_a_wait_for_records_is_told_and_ends_after_the_time_out_of_the_settings(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
     make_topic(moldau_broker, moldau_topic, 1)
-    monkeypatch.setattr("moldau.streams.spark.reading._TELL_S", 0.1)
-    waited = f"{moldau_topic}-0 at offset 0 of 5: no record in "
+    monkeypatch.setattr("moldau.streams.spark.record_wait._TELL_S", 0.1)
+    waited = f"{moldau_topic}-0 at offset 0 of 5: no record in [0-9]+ s: check that the leader"
 
-    with pytest.raises(BrokersAway, match=f"{waited}1 s: check that the leader"):
+    with pytest.raises(BrokersAway, match=waited):
         read({**consumer, "default.api.timeout.ms": "1000"}, moldau_topic, 0, 5)
-    assert f"{waited}0 s: check that the leader of the partition runs; it goes on" in caplog.text
+    assert re.search(f"{waited} of the partition runs; it goes on", caplog.text)
 
 
 def test_the_time_in_which_records_run_is_no_wait_for_the_next_ones(

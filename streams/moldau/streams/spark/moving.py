@@ -60,9 +60,11 @@ from moldau.streams.spark.changes import StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.delivery import TRANSACTION_TIMEOUT, group_of
 from moldau.streams.spark.limits import check
+from moldau.streams.spark.record_wait import RecordWait
 from moldau.streams.spark.recorded import has_left, has_run, left_text
 from moldau.streams.spark.topics import prepare
 from moldau.streams.spark.versions import Version, token_of
+from moldau.streams.spark.waiting import BrokersAway
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.streams.state.spec import StoreSpec
 from moldau.streams.worker.committed import is_marked, marked, unmarked
@@ -71,8 +73,6 @@ from moldau.streams.worker.settings import AppSettings
 _POLL_S: Final = 0.05
 _CLEANUP_S: Final = 15.0
 """How long after their timeout brokers abort transactions at the latest."""
-_QUIET_S: Final = 60.0
-"""How long no record may come of a changelog that has more."""
 _AGAIN: Final = "anew, after an earlier move to this checkpoint"
 _DONE_BEFORE: Final = "an earlier move had carried all, and was cut short before it said so"
 _QUICK: Final = {"isolation.level": "read_committed", "fetch.max.wait.ms": "50"}
@@ -316,7 +316,8 @@ class _Reader:
         self._app = app
         self._admin = admin
         self._open_s = settings.transaction_timeout_ms / 1000 + _CLEANUP_S
-        self._consumer: Consumer[Any, Any] = Consumer({**settings.of("consumer"), **_QUICK})
+        self._settings = {**settings.of("consumer"), **_QUICK}
+        self._consumer: Consumer[Any, Any] = Consumer(self._settings)
 
     def __enter__(self) -> _Reader:
         self._consumer.start()
@@ -327,27 +328,28 @@ class _Reader:
 
     def changes(self, topic: str, partition: int, end: int | None = None) -> ChangelogRecords:
         """Return the records of a partition before `end`, or all. Raise StreamsError if a
-        transaction there stays open, or if nothing comes for a minute."""
+        transaction there stays open, or if nothing comes for a long time."""
         found, where = ChangelogRecords(), TopicPartition(topic, partition)
         consumer, threads = self._consumer, here()
         consumer.assign([where])
         consumer.seek_to_beginning([where])
         stop = self._end(where, end)
-        read_to, progress_at_s = -1, threads.monotonic()
+        wait = RecordWait(self._settings, consumer, {where: stop})
         while (position := consumer.position(where) or 0) < stop:
-            if position > read_to:
-                read_to, progress_at_s = position, threads.monotonic()
-            elif threads.monotonic() - progress_at_s > _QUIET_S:
-                trouble = consumer.troubles().get(where)
-                raise StreamsError(
-                    f"app={self._app}: {where}: no record in {_QUIET_S:.0f} s: "
-                    f"{trouble or 'check that the leader of the partition runs'}; then move the "
-                    "app again"
-                )
-            for part in consumer.poll(_POLL_S):
+            began_s = threads.monotonic()
+            parts = consumer.poll(_POLL_S)
+            polled_s = threads.monotonic() - began_s
+            for part in parts:
                 for record in part.records:
                     if record.key is not None and record.offset < stop:
                         found.add(record.key, record.value, record.timestamp)
+            if (consumer.position(where) or 0) > position:
+                wait.reset()
+                continue
+            try:
+                wait.add(polled_s, [where])
+            except BrokersAway as error:
+                raise StreamsError(f"app={self._app}: {error}; then move the app again") from None
         return found
 
     def _end(self, where: TopicPartition, wanted: int | None) -> int:

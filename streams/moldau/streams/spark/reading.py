@@ -11,7 +11,6 @@ one thread has the consumer.
 
 from __future__ import annotations
 
-import logging
 from bisect import bisect_left
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -26,16 +25,11 @@ from moldau.streams.engine.batches import Chunk
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark.kept import kept_client
 from moldau.streams.spark.ranges import TaskRanges, TopicRange
-from moldau.streams.spark.waiting import BrokersAway
+from moldau.streams.spark.record_wait import RecordWait
 
-LOG: Final = logging.getLogger("moldau.streams")
 _KEPT_PARTITIONS: Final = 16
 _POLL_S: Final = 0.2
 _POLL_RECORDS: Final = 20_000
-_TIMEOUT: Final = "default.api.timeout.ms"
-_TIMEOUT_MS: Final = "60000"
-_TELL_S: Final = 5.0
-_TELL_AGAIN_S: Final = 30.0
 _DEFAULTS: Final = {"max.partition.fetch.bytes": "4194304", "fetch.max.wait.ms": "100"}
 _FORCED: Final = {
     "auto.offset.reset": "none",
@@ -82,16 +76,14 @@ class RangeReader:
             for each in task.ranges
             if each.start < each.end
         }
-        self._timeout_s = int(settings.get(_TIMEOUT, _TIMEOUT_MS)) / 1000
         self._clock = RealClock()
-        self._waited_s = 0.0
-        """How long `poll` has waited since it had records. What they take to run does not count."""
-        self._tell_after_s = _TELL_S
         self._unread = dict.fromkeys(self._ranges)
         self._consumer = worker_consumer(settings)
         if self._other_topics():
             self._consumer.close()  # what it knows is older than the topic
             self._consumer = worker_consumer(settings)
+        ends = {where: each.end for where, each in self._ranges.items()}
+        self._wait = RecordWait(settings, self._consumer, ends)
         self._position()
 
     @property
@@ -113,7 +105,7 @@ class RangeReader:
             )
         except KafkaError as error:
             raise self._told(error, wanted) from None
-        self._waited_s += self._clock.monotonic() - began_s
+        polled_s = self._clock.monotonic() - began_s
         for topic in self._other_topics():
             raise TopicMadeAgain(topic)
         for part in parts:
@@ -121,7 +113,11 @@ class RangeReader:
             chunk = _chunk(part, end)
             if chunk is not None:
                 yield part.topic, chunk
-        self._note_progress(wanted, has_records=bool(parts))
+        has_read = self._note_read(wanted)
+        if parts or has_read:
+            self._wait.reset()
+        else:
+            self._wait.add(polled_s, wanted)
 
     def close(self) -> None:
         """Stop fetching; keep what was fetched in advance of inputs that go on."""
@@ -153,34 +149,16 @@ class RangeReader:
             if known[where] != ZERO_UUID and each.topic_id not in ("", format_uuid(known[where]))
         ]
 
-    def _note_progress(self, wanted: Sequence[TopicPartition], *, has_records: bool) -> None:
-        """Note which ranges are read. Say what is waited for if nothing comes for some seconds, and
-        raise BrokersAway after the time-out of the settings."""
-        left = len(self._unread)
-        for where in wanted:
-            if (self._consumer.position(where) or 0) >= self._ranges[where].end:
-                del self._unread[where]
-        if has_records or len(self._unread) < left:
-            self._waited_s, self._tell_after_s = 0.0, _TELL_S
-        elif self._waited_s > self._timeout_s:
-            raise BrokersAway(self._waits_for(wanted))
-        elif self._waited_s > self._tell_after_s:
-            self._tell_after_s = self._waited_s + _TELL_AGAIN_S
-            LOG.warning("streams: %s; it goes on waiting", self._waits_for(wanted))
-
-    def _waits_for(self, wanted: Sequence[TopicPartition]) -> str:
-        """Return which records do not come, and why, for the user."""
-        troubles = self._consumer.troubles()
-        places = [
-            f"{where} at offset {self._consumer.position(where)} of {self._ranges[where].end}"
+    def _note_read(self, wanted: Sequence[TopicPartition]) -> bool:
+        """Note which ranges are read to their ends. Return whether there are any."""
+        read = [
+            where
             for where in wanted
-            if where in self._unread
+            if (self._consumer.position(where) or 0) >= self._ranges[where].end
         ]
-        why = next((troubles[where] for where in wanted if where in troubles), None)
-        return (
-            f"{', '.join(places)}: no record in {self._waited_s:.0f} s: "
-            f"{why or 'check that the leader of the partition runs'}"
-        )
+        for where in read:
+            del self._unread[where]
+        return bool(read)
 
     def _told(self, error: KafkaError, wanted: Sequence[TopicPartition]) -> Exception:
         if error.code is not ErrorCode.OFFSET_OUT_OF_RANGE:
