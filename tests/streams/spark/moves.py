@@ -27,7 +27,7 @@ class Calm(Random):
 def on_stages(
     servers: str, app: Streams, folder: Path, guarantee: str = EXACTLY_ONCE, *, dies: bool = False
 ) -> None:
-    """Run what is there; or one batch, whose driver dies before it commits that. Without
+    """Run what is there; or one batch, and let its driver die before it commits that. Without
     transactions no driver dies: batches would count twice."""
     chance = Random(1) if guarantee == EXACTLY_ONCE else Calm()
     sizes = (1_000_000,)

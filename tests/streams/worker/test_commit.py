@@ -92,7 +92,7 @@ async def same(value: Any) -> Any:
     return value
 
 
-def test_a_commit_finishes_the_batch_whose_calls_were_made_and_begins_no_other() -> None:
+def test_a_commit_finishes_a_batch_with_calls_under_way_and_begins_no_other() -> None:
     async def scenario(runtime: Runtime) -> None:
         one = One(runtime, lambda counts: counts.map_values(same).map_values(same))
         while await one.turn():
