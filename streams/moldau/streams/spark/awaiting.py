@@ -8,8 +8,9 @@ from collections.abc import Sequence
 from moldau.runtime.children import Mailbox
 from moldau.runtime.real import RealClock
 from moldau.streams.engine.contract import EmitsPending
-from moldau.streams.engine.operators.deferred import AsyncCall, finish_all
+from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.task import Task
+from moldau.streams.worker.calls import finish_together
 
 
 class AsyncCalls:
@@ -23,18 +24,13 @@ class AsyncCalls:
         """Run all calls concurrently, and finish each."""
         if self._runner is None:
             self._runner = asyncio.Runner()
-        self._runner.run(_finished(calls))
+        self._runner.run(finish_together(calls))
 
     def close(self) -> None:
         """End the loop, with what still runs on it."""
         if self._runner is not None:
             self._runner.close()
             self._runner = None
-
-
-async def _finished(calls: Sequence[AsyncCall]) -> None:
-    coroutines = (call.coroutine for call in calls)
-    finish_all(calls, await asyncio.gather(*coroutines, return_exceptions=True))
 
 
 def let_go_on(task: Task, calls: AsyncCalls) -> bool:

@@ -5,15 +5,10 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Sequence
 
-from moldau.streams.engine.operators.deferred import AsyncCall, finish_all
+from moldau.streams.engine.operators.deferred import AsyncCall
+from moldau.streams.worker.calls import finish_together
 
 
 def await_all(calls: Sequence[AsyncCall]) -> None:
     """Run all calls concurrently, and finish each."""
-
-    async def run() -> None:
-        coroutines = (call.coroutine for call in calls)
-        results = await asyncio.gather(*coroutines, return_exceptions=True)
-        finish_all(calls, results)
-
-    asyncio.run(run())
+    asyncio.run(finish_together(calls))

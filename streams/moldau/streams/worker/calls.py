@@ -1,12 +1,21 @@
-"""The calls of async functions that the tasks of a worker wait for."""
+"""The calls of async functions that tasks wait for."""
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
-from moldau.streams.engine.operators.deferred import finish_all
-from moldau.streams.worker.tasks import WorkerTask
+from moldau.streams.engine.operators.deferred import AsyncCall, finish_all
+
+if TYPE_CHECKING:
+    from moldau.streams.worker.tasks import WorkerTask
+
+
+async def finish_together(calls: Sequence[AsyncCall]) -> None:
+    """Run all calls concurrently, and finish each."""
+    coroutines = (call.coroutine for call in calls)
+    finish_all(calls, await asyncio.gather(*coroutines, return_exceptions=True))
 
 
 async def await_calls(tasks: Sequence[WorkerTask]) -> bool:
@@ -15,7 +24,5 @@ async def await_calls(tasks: Sequence[WorkerTask]) -> bool:
     A task takes no more records until its calls have ended, so no offset passes them.
     """
     calls = [call for task in tasks for call in task.task.take_calls()]
-    coroutines = (call.coroutine for call in calls)
-    results = await asyncio.gather(*coroutines, return_exceptions=True)
-    finish_all(calls, results)
+    await finish_together(calls)
     return bool(calls)
