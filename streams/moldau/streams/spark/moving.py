@@ -148,7 +148,7 @@ def to_spark(plan: Plan, checkpoint: str, given: Mapping[str, object]) -> Moved:
 
 def _mark(admin: Admin, app: str, committed: Offsets, starts: Mapping[TopicPartition, int]) -> None:
     """Let no worker of the embedded engine go on, also with partitions that it has never read. A
-    broker with a small offset.metadata.max.bytes gets marks without what the texts had."""
+    mark that is longer than offset.metadata.max.bytes is stored without what the text had."""
     found = {
         where: committed.get(where, OffsetAndMetadata(offset)) for where, offset in starts.items()
     }

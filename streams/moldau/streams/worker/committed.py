@@ -8,8 +8,6 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 _MOVED: Final = "moved to Spark "
-_TEXT_BYTES_MAX: Final = 4096
-"""What brokers keep as the text of an offset."""
 
 
 class Committed(NamedTuple):
@@ -20,10 +18,8 @@ class Committed(NamedTuple):
 
 
 def marked(text: str) -> str:
-    """Return the text of an offset from which no worker goes on; without what it had if that is
-    too long."""
-    found = _MOVED + unmarked(text)
-    return found if len(found.encode()) <= _TEXT_BYTES_MAX else _MOVED
+    """Return the text of an offset from which no worker goes on."""
+    return _MOVED + unmarked(text)
 
 
 def unmarked(text: str) -> str:
