@@ -85,9 +85,10 @@ class Failures:
         self._retry_at_ms = None
         return False
 
-    def due_ms(self) -> list[int | None]:
-        """Return when what waits for another attempt is due."""
-        return [self._retry_at_ms, *(each.due_ms for each in self.pending)]
+    def due_ms(self) -> int | None:
+        """Return when the next attempt is due; None if nothing waits for one."""
+        dues = [] if self._retry_at_ms is None else [self._retry_at_ms]
+        return min((*dues, *(each.due_ms for each in self.pending)), default=None)
 
     def decide(self, cause: Cause, error: Exception, now_ms: int) -> bool:
         """Return True to continue after the failed record, False to try it again later. Raise if
@@ -95,11 +96,11 @@ class Failures:
         record = cause.topic, cause.offset
         if record != self._attempted:
             self._attempted, self._attempts = record, 0
-        self._retry_at_ms = self.retry_at_ms(cause.topic, cause, self._attempts, error, now_ms)
+        self._retry_at_ms = self.retry_or_settle(cause.topic, cause, self._attempts, error, now_ms)
         self._attempts += 1
         return self._retry_at_ms is None
 
-    def retry_at_ms(
+    def retry_or_settle(
         self, operator: str, cause: Cause, attempts: int, error: Exception, now_ms: int
     ) -> int | None:
         """Return when to try again what was tried again `attempts` times; None after its record
@@ -212,9 +213,11 @@ class BatchFailures:
     def settle(self, operator: str, index: int, error: Exception) -> None:
         self._failures.settle(operator, Cause(self._topic, self._chunk, index), error)
 
-    def retry_at_ms(self, operator: str, index: int, attempts: int, error: Exception) -> int | None:
+    def retry_or_settle(
+        self, operator: str, index: int, attempts: int, error: Exception
+    ) -> int | None:
         cause = Cause(self._topic, self._chunk, index)
-        return self._failures.retry_at_ms(operator, cause, attempts, error, self._now_ms)
+        return self._failures.retry_or_settle(operator, cause, attempts, error, self._now_ms)
 
 
 def _reasons(facts: dict[str, str]) -> tuple[tuple[str, bytes], ...]:

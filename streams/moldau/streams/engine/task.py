@@ -317,9 +317,8 @@ class Task:
         """Return when the next attempt of what has failed is due; None if nothing waits for one.
         Call `punctuate` then, and `process`."""
         rows = (row.due_ms for each in self.network.deferred for row in each.rows)
-        return min(
-            (each for each in (*rows, *self._failures.due_ms()) if each is not None), default=None
-        )
+        dues = (*rows, self._failures.due_ms())
+        return min((each for each in dues if each is not None), default=None)
 
     def punctuate(self, now_ms: int) -> None:
         self._start(now_ms)

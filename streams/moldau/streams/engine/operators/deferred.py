@@ -74,7 +74,9 @@ class OnError(Protocol):
     def settle(self, operator: str, index: int, error: Exception) -> None:
         """Leave out a record without attempts left. Raise if the policy is to fail."""
 
-    def retry_at_ms(self, operator: str, index: int, attempts: int, error: Exception) -> int | None:
+    def retry_or_settle(
+        self, operator: str, index: int, attempts: int, error: Exception
+    ) -> int | None:
         """Return when to pass a record on again that was passed on again `attempts` times; None if
         it is left out. Raise if the policy of the step that failed is to fail. That step is
         `operator` itself if no step behind it has failed."""
@@ -149,7 +151,7 @@ class DeferredOperator(Operator):
         """Whether a record that has failed behind is passed on again later."""
         if not row.has_failed_behind:
             row.has_failed_behind, row.attempts = True, 0
-        row.due_ms = on_error.retry_at_ms(self.name, row.index, row.attempts, error)
+        row.due_ms = on_error.retry_or_settle(self.name, row.index, row.attempts, error)
         row.attempts += 1
         return row.due_ms is not None
 
