@@ -238,10 +238,13 @@ def test_damage_of_a_global_table_that_a_commit_finds_is_repaired_there() -> Non
     async def scenario(runtime: Runtime) -> None:
         done: list[Any] = []
         one, other = (One(runtime, lambda counts: counts.map_values(same)).task for _ in range(2))
-        one.damage = StoreCorrupted("damaged", path="/global")
+        with pytest.raises(StoreCorrupted) as raised:
+            raise StoreCorrupted("damaged", path="/global")
+        one.damage = raised.value
         other.damage = StoreCorrupted("damaged", path="/other")
 
         async def healed(error: StoreCorrupted) -> None:
+            assert error.__traceback__ is None, "its frames hold iterators of the database"
             done.append(("healed", error))
 
         async def closed(task_ids: object) -> None:

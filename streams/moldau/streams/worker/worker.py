@@ -351,6 +351,7 @@ class Worker:
             else:
                 self._own.set_aside(task)
         if of_globals is not None:
+            forget_frames(of_globals)
             await self._globals.heal(of_globals)
 
     async def _make_again(self, ready: Ready) -> None:
