@@ -54,7 +54,7 @@ from moldau.streams.plan.plan import Program
 from moldau.streams.problems import StreamsError, TopologyError
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.delivery import TaskBatch, group_of, record_beginning, take_task
-from moldau.streams.spark.inputs import described, ids_of
+from moldau.streams.spark.inputs import described, ids_of, partitions_of
 from moldau.streams.spark.ranges import missing_starts, with_starts
 from moldau.streams.spark.recorded import (
     check_may_write,
@@ -160,7 +160,7 @@ def _versions_after(
     Raise TopologyError if stores would no longer have the keys of their partitions."""
     versions = kept.versions_before(program.index, batch + 1)
     _check_partitions(kept, layout, program, versions)
-    missing = missing_starts(versions, _inputs(layout, program))
+    missing = missing_starts(versions, partitions_of(layout, program.inputs))
     starts = admin.list_offsets(dict.fromkeys(missing, EARLIEST)) if missing else {}
     return with_starts(versions, {where: each.offset for where, each in starts.items()})
 
@@ -218,7 +218,7 @@ def _recorded(
     right to read that, and nothing to find."""
     try:
         found: Mapping[TopicPartition, OffsetAndMetadata] = admin.group_offsets(
-            group_of(layout.plan.app), _inputs(layout)
+            group_of(layout.plan.app), partitions_of(layout, layout.inputs())
         )
     except KafkaError as error:
         if settings.is_exactly_once or error.code is not ErrorCode.GROUP_AUTHORIZATION_FAILED:
@@ -259,7 +259,7 @@ def first_offsets(
     `auto.offset.reset` says, of the app's own topics at `own`, which is EARLIEST or LATEST."""
     is_latest = settings.of("consumer").get("auto.offset.reset") == "latest"
     own_topics = {each.name for each in layout.plan.repartitions}
-    wanted = _inputs(layout)
+    wanted = partitions_of(layout, layout.inputs())
     made = {where: own for where in wanted if where.topic in own_topics}
     sources = {where: LATEST if is_latest else EARLIEST for where in wanted if where not in made}
     found: dict[TopicPartition, FoundOffset] = {}
@@ -268,8 +268,3 @@ def first_offsets(
     if sources:
         found.update(admin.list_offsets(sources, is_committed=is_latest))
     return {where: each.offset for where, each in found.items()}
-
-
-def _inputs(layout: Layout, program: Program | None = None) -> list[TopicPartition]:
-    topics = layout.inputs() if program is None else program.inputs
-    return [TopicPartition(topic, at) for topic in topics for at in range(layout.counts[topic])]

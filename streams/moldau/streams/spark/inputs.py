@@ -87,8 +87,7 @@ class Inputs:
 
     def of(self, program: Program) -> list[TopicPartition]:
         """Return the partitions that a program reads."""
-        counts = self._layout.counts
-        return [TopicPartition(each, at) for each in program.inputs for at in range(counts[each])]
+        return partitions_of(self._layout, program.inputs)
 
     def ends(self, program: Program) -> dict[TopicPartition, int]:
         """Return where the committed records end."""
@@ -128,7 +127,8 @@ class Inputs:
 
     def source_ends(self) -> dict[TopicPartition, int]:
         """Return where those inputs end that the app does not write itself."""
-        wanted = [where for where in self._all() if where.topic not in self._own]
+        sources = [each for each in self._layout.inputs() if each not in self._own]
+        wanted = partitions_of(self._layout, sources)
         return self._found(dict.fromkeys(wanted, LATEST), is_committed=True)
 
     def are_settled(self) -> bool:
@@ -190,9 +190,6 @@ class Inputs:
                 failed,
             )
 
-    def _all(self) -> list[TopicPartition]:
-        return [where for program in self._layout.plan.programs for where in self.of(program)]
-
     def _found(
         self, wanted: dict[TopicPartition, int], *, is_committed: bool
     ) -> dict[TopicPartition, int]:
@@ -208,6 +205,11 @@ def _offsets(versions: Mapping[int, Version]) -> dict[TopicPartition, int]:
         for partition, version in versions.items()
         for topic, offset in version.offsets.items()
     }
+
+
+def partitions_of(layout: Layout, topics: Iterable[str]) -> list[TopicPartition]:
+    """Return all partitions of topics that the app reads."""
+    return [TopicPartition(each, at) for each in topics for at in range(layout.counts[each])]
 
 
 def described(admin: Admin, names: Sequence[str]) -> list[Topic]:
