@@ -21,8 +21,8 @@ import pytest
 
 from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.spark.engine import SparkApp
+from moldau.streams.spark.idle_cache import CLIENTS
 from moldau.streams.spark.inputs import Inputs
-from moldau.streams.spark.kept import CLIENTS
 from moldau.streams.spark.preparation import prepared
 from moldau.streams.spark.query import SubtopologyQuery
 from tests.connect.processes import wait_until

@@ -23,7 +23,7 @@ from moldau.streams.spark.global_tables import (
     Notices,
     WholeTopic,
 )
-from moldau.streams.spark.kept import CLIENTS
+from moldau.streams.spark.idle_cache import CLIENTS
 from moldau.streams.spark.limits import explain_spark, refusals
 from moldau.streams.spark.waiting import BrokersAway
 from moldau.testing import SyncEmbeddedBroker

@@ -17,7 +17,7 @@ from moldau.client.sync import Admin, Producer
 from moldau.ids import ZERO_UUID
 from moldau.streams.problems import StreamsError
 from moldau.streams.spark import reading
-from moldau.streams.spark.kept import CLIENTS
+from moldau.streams.spark.idle_cache import CLIENTS
 from moldau.streams.spark.ranges import TaskRanges, TopicRange
 from moldau.streams.spark.reading import RangeReader, TopicMadeAgain
 from moldau.streams.spark.versions import Version

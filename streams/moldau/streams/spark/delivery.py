@@ -30,7 +30,7 @@ from typing import Any, Final, Protocol
 from moldau.client import GroupMetadata, OffsetAndMetadata, TopicPartition
 from moldau.client.sync import Admin, Deliveries, Producer
 from moldau.streams.engine.batches import Outputs
-from moldau.streams.spark.kept import kept_client
+from moldau.streams.spark.idle_cache import cached_client
 from moldau.streams.spark.recorded import (
     begun_text,
     check_may_write,
@@ -98,7 +98,7 @@ class Delivery(Protocol):
 @contextmanager
 def at_least_once(settings: Mapping[str, str]) -> Iterator[Delivery]:
     """Yield a delivery without transactions: a batch that runs again is written again."""
-    yield _AtLeastOnce(kept_client(Producer, settings))
+    yield _AtLeastOnce(cached_client(Producer, settings))
 
 
 @contextmanager
@@ -107,7 +107,7 @@ def exactly_once(
 ) -> Iterator[Delivery]:
     """Yield a delivery in one transaction. Its producer fences those of earlier attempts."""
     with _fencing(producer, batch) as opened:
-        yield _ExactlyOnce(batch, opened, kept_client(Admin, admin))
+        yield _ExactlyOnce(batch, opened, cached_client(Admin, admin))
 
 
 def record_beginning(

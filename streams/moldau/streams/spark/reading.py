@@ -23,7 +23,7 @@ from moldau.runtime.process import tune_process
 from moldau.runtime.real import RealClock
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.problems import StreamsError
-from moldau.streams.spark.kept import kept_client
+from moldau.streams.spark.idle_cache import cached_client
 from moldau.streams.spark.ranges import TaskRanges, TopicRange
 from moldau.streams.spark.record_wait import RecordWait
 
@@ -41,7 +41,7 @@ _FORCED: Final = {
 def worker_consumer(settings: Mapping[str, str]) -> Consumer[Any, Any]:
     """Return this worker's consumer with these settings."""
     # Spark collects garbage after each task, of all objects that are not frozen.
-    return kept_client(Consumer, {**_DEFAULTS, **settings, **_FORCED}, tune_process)
+    return cached_client(Consumer, {**_DEFAULTS, **settings, **_FORCED}, tune_process)
 
 
 class RecordsGone(StreamsError):

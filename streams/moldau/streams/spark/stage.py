@@ -26,7 +26,7 @@ from moldau.streams.spark.awaiting import AsyncCalls, flush, let_go_on
 from moldau.streams.spark.delivery import Delivery, TaskBatch, at_least_once, exactly_once
 from moldau.streams.spark.failures import missing_package
 from moldau.streams.spark.global_tables import HeldGlobals, Notice, WholeTopic
-from moldau.streams.spark.kept import CLIENTS, Kept
+from moldau.streams.spark.idle_cache import CLIENTS, IdleCache
 from moldau.streams.spark.lakes import HeldTables, lakes_here
 from moldau.streams.spark.ranges import TaskRanges
 from moldau.streams.spark.reading import RangeReader
@@ -53,7 +53,7 @@ class LoadedProgram:
     calls: AsyncCalls = field(default_factory=AsyncCalls)
 
 
-_LOADED: Final = Kept[LoadedProgram](lambda each: each.calls.close())
+_LOADED: Final = IdleCache[LoadedProgram](lambda each: each.calls.close())
 """By app and sub-topology. A process may outlive a driver, and meet the app's next one."""
 
 
@@ -111,8 +111,8 @@ class Stage:
     def _run(self, given: TaskRanges) -> TaskResult:
         """Run a task on its ranges; if an earlier attempt has committed the batch, only return
         that."""
-        for kept in (CLIENTS, _LOADED):
-            kept.drop_idle()
+        for cache in (CLIENTS, _LOADED):
+            cache.drop_idle()
         program = self._loaded().program
         before = given.before
         with self._delivery(program, given.partition) as delivery:

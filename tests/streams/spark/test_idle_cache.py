@@ -11,8 +11,8 @@ from types import SimpleNamespace
 import pytest
 
 from moldau.client.sync import Admin, Consumer
-from moldau.streams.spark import kept, stage
-from moldau.streams.spark.kept import CLIENTS, Kept, kept_client
+from moldau.streams.spark import idle_cache, stage
+from moldau.streams.spark.idle_cache import CLIENTS, IdleCache, cached_client
 from moldau.testing import SyncEmbeddedBroker
 from tests.spark import streams_apps as apps
 from tests.streams.spark.batches import Batches
@@ -23,7 +23,7 @@ def clock(monkeypatch: pytest.MonkeyPatch) -> SimpleNamespace:
     """A clock that is set by hand."""
     found = SimpleNamespace(now_s=0.0)
     found.monotonic = lambda: found.now_s
-    monkeypatch.setattr(kept, "here", lambda: found)
+    monkeypatch.setattr(idle_cache, "here", lambda: found)
     return found
 
 
@@ -35,7 +35,7 @@ def clients() -> Iterator[None]:
 
 def test_what_no_task_has_used_for_ten_minutes_is_dropped(clock: SimpleNamespace) -> None:
     dropped: list[str] = []
-    things = Kept[str](dropped.append)
+    things = IdleCache[str](dropped.append)
     for name in "abc":
         things.put(name, name)
 
@@ -54,13 +54,13 @@ def test_what_no_task_has_used_for_ten_minutes_is_dropped(clock: SimpleNamespace
 @pytest.mark.usefixtures("clients")
 def test_a_client_is_used_again_until_it_is_closed(moldau_broker: SyncEmbeddedBroker) -> None:
     settings = {"bootstrap.servers": moldau_broker.bootstrap_servers}
-    first = kept_client(Admin, settings)
+    first = cached_client(Admin, settings)
 
-    assert kept_client(Admin, dict(settings)) is first
-    kept_client(Consumer, settings)
+    assert cached_client(Admin, dict(settings)) is first
+    cached_client(Consumer, settings)
     assert len(CLIENTS) == 2
     first.close()
-    second = kept_client(Admin, settings)
+    second = cached_client(Admin, settings)
     assert second is not first
     CLIENTS.clear()
     assert second.is_over
@@ -80,7 +80,7 @@ def test_a_worker_forgets_an_app_that_runs_no_more(
         apps.write(servers, name, 0, 5, has_cities=False)
         with closing(Batches(app.plan(), servers, tmp_path / name, Random(1))) as batches:
             batches.settle()
-        monkeypatch.setattr(kept, "_IDLE_S", 0.0)
+        monkeypatch.setattr(idle_cache, "_IDLE_S", 0.0)
 
     assert len(stage._LOADED) == 1
     stage._LOADED.drop_if(lambda each: each.program.app == name)

@@ -20,8 +20,8 @@ _IDLE_S: Final = 600.0
 T = TypeVar("T")
 
 
-class Kept(Generic[T]):
-    """Things by their keys."""
+class IdleCache(Generic[T]):
+    """Things by their keys, until no task has used them for a while."""
 
     def __init__(self, close: Callable[[T], object] = lambda _: None) -> None:
         """`close` is called for each thing that is dropped."""
@@ -65,12 +65,12 @@ class Kept(Generic[T]):
         return len(self._found)
 
 
-CLIENTS: Final = Kept[Any](lambda each: each.close())
+CLIENTS: Final = IdleCache[Any](lambda each: each.close())
 """The blocking clients of this process, one of a class for equal settings."""
 C = TypeVar("C", bound=BlockingClient)
 
 
-def kept_client(
+def cached_client(
     kind: Callable[[Mapping[str, str]], C],
     settings: Mapping[str, str],
     on_start: Callable[[], object] | None = None,
