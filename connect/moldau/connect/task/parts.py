@@ -7,8 +7,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from moldau.connect.api import Connector, Task
-from moldau.connect.installed.plugins import catalogue, connector_class, resolved
-from moldau.connect.installed.secrets import secret_values
+from moldau.connect.installed.plugins import catalogue, connector_class
 from moldau.connect.plugins import (
     Catalogue,
     new_converter,
@@ -18,8 +17,8 @@ from moldau.connect.plugins import (
 from moldau.connect.task.chain import Chain, Converters, name_of
 from moldau.connect.task.clients import settings_for
 from moldau.connect.task.messages import TaskSpec
+from moldau.connect.task.resolution import resolved_task
 from moldau.connect.task.settings import ErrorSettings, beneath
-from moldau.connect.task.token_places import check_places
 from moldau.connect.task.tolerance import Reporter, Tolerance, Waits
 from moldau.connect.transforms.python import allowed_modules
 
@@ -82,10 +81,8 @@ class Parts:
 def make_parts(owner: Owner, reporters: list[Reporter]) -> Parts:
     """Make the parts of a task. Raise ConfigError, or a plugin's error, for an invalid config."""
     spec = owner.spec
-    config, secrets = resolved(spec.connector_config, spec.worker)
-    task_config, more = resolved(spec.task_config, spec.worker)
-    worker, of_worker = resolved(spec.worker, spec.worker)
-    check_places({**config, **task_config}, worker)
+    found = resolved_task(spec)
+    config, worker = found.config, found.worker
     tolerance = Tolerance(ErrorSettings.of(config), owner, reporters)
     plugins = catalogue()
     with allowed_modules(worker):
@@ -93,8 +90,9 @@ def make_parts(owner: Owner, reporters: list[Reporter]) -> Parts:
     chain = Chain(converters(plugins, config, worker), stages, tolerance)
     connector = connector_class(spec.connector_config)()
     connector.props = dict(config)  # its task's class may depend on them
-    secrets = secrets | more | of_worker | secret_values(config)
-    return Parts(connector, config, task_config, worker, secrets, tolerance, chain, reporters)
+    return Parts(
+        connector, config, found.task_config, worker, found.secrets, tolerance, chain, reporters
+    )
 
 
 def converters(

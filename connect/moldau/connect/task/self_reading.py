@@ -8,13 +8,12 @@ from __future__ import annotations
 
 from moldau.connect.api import SelfReading, SelfReadingSinkTask
 from moldau.connect.errors import ConnectError
-from moldau.connect.installed.plugins import connector_class, resolved
-from moldau.connect.installed.secrets import secret_values
+from moldau.connect.installed.plugins import connector_class
 from moldau.connect.task.clients import settings_for
+from moldau.connect.task.resolution import resolved_task
 from moldau.connect.task.runner import TaskRunner, in_order
 from moldau.connect.task.settings import Config, ErrorSettings
 from moldau.connect.task.subscription import subscription_of
-from moldau.connect.task.token_places import check_places
 from moldau.connect.task.topic_creation import ensure_dead_letter_topic
 
 
@@ -27,11 +26,9 @@ class SelfReadingRunner(TaskRunner):
         self._is_started = False
         self._metrics: dict[str, float] = {}
         spec = self.spec
-        config, secrets = resolved(spec.connector_config, spec.worker)
-        task_config, more = resolved(spec.task_config, spec.worker)
-        worker, of_worker = resolved(spec.worker, spec.worker)
-        check_places({**config, **task_config}, worker)
-        self.secrets |= secrets | more | of_worker | secret_values(config)
+        found = resolved_task(spec)
+        config, task_config, worker = found.config, found.task_config, found.worker
+        self.secrets |= found.secrets
         task = connector_class(spec.connector_config)().task_class()()
         if not isinstance(task, SelfReadingSinkTask):
             raise ConnectError("the task class of the connector must be a SelfReadingSinkTask")

@@ -11,12 +11,11 @@ from typing import Any
 
 from moldau.connect.api import SelfWriting, SelfWritingSourceTask
 from moldau.connect.errors import ConnectError
-from moldau.connect.installed.plugins import connector_class, resolved
-from moldau.connect.installed.secrets import secret_values
+from moldau.connect.installed.plugins import connector_class
 from moldau.connect.task.clients import settings_for
 from moldau.connect.task.offsets import AskedOffsets
+from moldau.connect.task.resolution import resolved_task
 from moldau.connect.task.runner import TaskRunner, in_order
-from moldau.connect.task.token_places import check_places
 from moldau.connect.task.topic_creation import TopicCreation
 
 Reached = tuple[Mapping[str, Any], Mapping[str, Any]]
@@ -32,11 +31,9 @@ class SelfWritingRunner(TaskRunner):
         self._metrics: dict[str, float] = {}
         self._unstored: Reached | None = None
         spec = self.spec
-        config, secrets = resolved(spec.connector_config, spec.worker)
-        task_config, more = resolved(spec.task_config, spec.worker)
-        worker, of_worker = resolved(spec.worker, spec.worker)
-        check_places({**config, **task_config}, worker)
-        self.secrets |= secrets | more | of_worker | secret_values(config)
+        found = resolved_task(spec)
+        config, task_config, worker = found.config, found.task_config, found.worker
+        self.secrets |= found.secrets
         task = connector_class(spec.connector_config)().task_class()()
         if not isinstance(task, SelfWritingSourceTask):
             raise ConnectError("the task class of the connector must be a SelfWritingSourceTask")
