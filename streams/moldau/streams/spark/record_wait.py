@@ -28,7 +28,7 @@ class RecordWait:
     ) -> None:
         """`settings` are the consumer's; `ends` are the offsets before which records must come."""
         limit = default_api_timeout_ms
-        self._limit_s = int(settings.get(limit.name, limit.default)) / 1000
+        self._limit_s = int(settings.get(limit.name, str(limit.default))) / 1000
         self._consumer = consumer
         self._ends = ends
         self.reset()
