@@ -10,9 +10,9 @@ from pathlib import Path
 import httpx
 import pytest
 
-from moldau.console import hosted
 from moldau.console.hosted import prepare
 from moldau.errors import ConfigError
+from moldau.link import service_thread
 from moldau.link.hosted_services import HostBroker
 from moldau.logging import Loggers
 from moldau.runtime.node_processes import free_ports
@@ -92,7 +92,7 @@ def test_a_loop_whose_thread_does_not_start_is_closed(monkeypatch: pytest.Monkey
             super().close()
             closed.append(self)
 
-    monkeypatch.setattr(hosted, "ThreadedRuntime", WithoutThread)
+    monkeypatch.setattr(service_thread, "ThreadedRuntime", WithoutThread)
 
     async def run() -> None:
         async with RealRuntime("test") as runtime:

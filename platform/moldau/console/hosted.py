@@ -9,8 +9,8 @@ Invariant: it has a loop and a thread of its own, so that no page holds up the b
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Mapping
-from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
@@ -21,10 +21,9 @@ from moldau.errors import ConfigError
 from moldau.link.hosted_services import HostBroker, RunningService, Serve
 from moldau.link.http_protection import HttpProtection, load_protection, open_to_all
 from moldau.link.security_settings import security_protocol
+from moldau.link.service_thread import in_own_thread
 from moldau.metrics import Registry
-from moldau.runtime.process import short_turns
 from moldau.runtime.signals import forever
-from moldau.runtime.threaded import ThreadedRuntime
 
 if TYPE_CHECKING:
     from moldau.logging import Logger
@@ -59,35 +58,17 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
     access = Access(settings.get(ADMIN) == "true", log, records_looks=by.asks_login)
 
     @asynccontextmanager
+    async def pages(beside: Runtime, host: HostBroker) -> AsyncIterator[RunningService]:
+        async with served(beside, host.login, listen, by, access) as address:
+            yield RunningService(address, Registry(), forever)
+
+    @asynccontextmanager
     async def serve(host: HostBroker) -> AsyncIterator[RunningService]:
         _check_login(by, host)
-        apart = ThreadedRuntime("console")
-        try:
-            apart.start()
-            with short_turns():
-                pages = partial(served, settings=host.login, listen=listen, protection=by)
-                async with _beside(apart, partial(pages, access=access)) as address:
-                    yield RunningService(address, Registry(), forever)
-        finally:
-            await runtime.run_blocking(apart.close)
+        async with in_own_thread(runtime, "console", partial(pages, host=host)) as service:
+            yield service
 
     return serve
-
-
-@asynccontextmanager
-async def _beside(
-    apart: ThreadedRuntime, served: Callable[[Runtime], AbstractAsyncContextManager[str]]
-) -> AsyncIterator[str]:
-    """Serve the console on the loop of `apart`."""
-    pages = AsyncExitStack()
-
-    async def opened(runtime: Runtime) -> str:
-        return await pages.enter_async_context(served(runtime))
-
-    try:
-        yield await apart.run_beside(opened)
-    finally:
-        await apart.run_beside(lambda _: pages.aclose())
 
 
 def _check_login(by: HttpProtection, host: HostBroker) -> None:

@@ -12,15 +12,15 @@ from __future__ import annotations
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
 from moldau.errors import ConfigError
 from moldau.link.hosted_services import HostBroker, RunningService, Serve
 from moldau.link.security_settings import security_protocol
+from moldau.link.service_thread import in_own_thread
 from moldau.registry.command import check_installed, open_warning, options_of, protected
-from moldau.runtime.process import short_turns
-from moldau.runtime.threaded import ThreadedRuntime
 
 if TYPE_CHECKING:
     from moldau.logging import Logger
@@ -55,36 +55,24 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
     async def serve(host: HostBroker) -> AsyncIterator[RunningService]:
         client = host.login if own is None else at_broker(own, host)
         chosen = replace(options, replicas=host.replicas, body_bytes_max=BODY_BYTES_MAX)
-        apart = ThreadedRuntime("registry")
-        try:
-            apart.start()
-            with short_turns():
-                async with _served(apart, client, chosen, log) as service:
-                    yield service
-        finally:
-            await runtime.run_blocking(apart.close)
+        begin = partial(_served, settings=client, options=chosen, log=log)
+        async with in_own_thread(runtime, "registry", begin) as service:
+            yield service
 
     return serve
 
 
 @asynccontextmanager
 async def _served(
-    apart: ThreadedRuntime, client: Mapping[str, str], options: Options, log: Logger
+    runtime: Runtime, settings: Mapping[str, str], options: Options, log: Logger
 ) -> AsyncIterator[RunningService]:
-    """Serve the registry on the loop of `apart`."""
-    from moldau.registry.server import SchemaRegistryServer
+    from moldau.registry.server import SchemaRegistryServer  # loaded by `options_of`
 
-    async def made(runtime: Runtime) -> SchemaRegistryServer:
-        return SchemaRegistryServer(runtime, client, options, log)
-
-    server = await apart.run_beside(made)
+    server = SchemaRegistryServer(runtime, settings, options, log)
     try:
-        address = await apart.run_beside(lambda _: server.start())
-        yield RunningService(
-            address, server.metrics, lambda: apart.run_beside(lambda _: server.wait())
-        )
+        yield RunningService(await server.start(), server.metrics, server.wait)
     finally:
-        await apart.run_beside(lambda _: server.aclose())
+        await server.aclose()
 
 
 def _own_settings(path: str | None, log: Logger) -> dict[str, str] | None:
