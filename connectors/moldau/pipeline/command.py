@@ -8,6 +8,7 @@ from __future__ import annotations
 from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Any, Final
 
+from moldau.cli.agreement import user_agrees
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import BOOTSTRAP_VARIABLE, PROFILE, add_action_arguments
 from moldau.cli.numbers import whole
@@ -481,20 +482,16 @@ def _down(arguments: Namespace, context: Context) -> int:
         return Exit.DONE
     client = _settings_of_last_run(arguments, context, data)
     check_target(data.load(), client, arguments.connect)
-    if not arguments.yes and not _user_agrees(context, made_resources(data.load(), data.directory)):
-        report("nothing was deleted")
-        return Exit.FAILED
+    if not arguments.yes:
+        made = made_resources(data.load(), data.directory)
+        report("\n  ".join(("This deletes:", *made)))
+        if not user_agrees(context):
+            report("nothing was deleted")
+            return Exit.FAILED
     problems = delete_resources(reading.pipeline, data, client, directory, report)
     for each in problems:
         context.err.write(f"moldau: not deleted: {each}\n")
     return Exit.FAILED if problems else Exit.DONE
-
-
-def _user_agrees(context: Context, made: list[str]) -> bool:
-    context.out.write("This deletes:\n" + "".join(f"  {each}\n" for each in made))
-    context.out.write("Type yes to delete: ")
-    context.out.flush()
-    return context.source.readline().decode("utf-8", "replace").strip() == "yes"
 
 
 command = PipelineCommand()

@@ -45,6 +45,7 @@ class Client(Protocol):
 
 C = TypeVar("C", bound=Client)
 T = TypeVar("T")
+K = TypeVar("K")
 
 
 def add_action_arguments(parser: ArgumentParser) -> None:
@@ -239,6 +240,11 @@ class Opened(Generic[C]):
         from moldau.cli.nearest import naming_nearest
 
         return self._threaded.run(lambda _: naming_nearest(self.client, errors))
+
+    def failures(self, results: Mapping[K, KafkaError | None]) -> dict[K, KafkaError]:
+        """Return what failed of an action on several things, with errors of `naming_nearest`."""
+        failed = {each: error for each, error in results.items() if error is not None}
+        return dict(zip(failed, self.naming_nearest(failed.values()), strict=True))
 
 
 @contextmanager

@@ -191,8 +191,7 @@ def _delete(arguments: Namespace, context: Context) -> int:
         if is_dry_run:
             return _tell_groups(arguments, context, groups)
         results = admin.run(lambda client: client.delete_groups(groups))
-        wrong = {group: error for group, error in results.items() if error is not None}
-        failed = dict(zip(wrong, admin.naming_nearest(wrong.values()), strict=True))
+        failed = admin.failures(results)
     deleted = [group for group in results if group not in failed]
     if arguments.json:
         errors = [{"group": group, "error": str(error)} for group, error in failed.items()]

@@ -148,8 +148,7 @@ def _delete(arguments: Namespace, context: Context) -> int:
     failed: list[dict[str, Any]] = []
     with opened_admin(arguments, context) as admin:
         results = admin.run(lambda client: _deleted(client, groups, topics))
-        wrong = {place: error for place, error in results.items() if error is not None}
-        errors = dict(zip(wrong, admin.naming_nearest(wrong.values()), strict=True))
+        errors = admin.failures(results)
     for group, topic in results:
         facts = {"group": group} if topic is None else {"group": group, "topic": topic}
         if (group, topic) in errors:

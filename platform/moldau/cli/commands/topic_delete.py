@@ -36,8 +36,7 @@ def delete(arguments: Namespace, context: Context) -> int:
             if not user_agrees(context):
                 return _give_up(arguments, context, names)
         results = admin.run(lambda client: client.delete_topics(names))
-        errors = {name: error for name, error in results.items() if error is not None}
-        failed = dict(zip(errors, admin.naming_nearest(errors.values()), strict=True))
+        failed = admin.failures(results)
     deleted = [name for name in results if name not in failed]
     if arguments.json:
         reasons = {name: str(error) for name, error in failed.items()}
