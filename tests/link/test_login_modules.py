@@ -38,3 +38,9 @@ def test_a_login_module_that_would_load_code_is_refused(module: str) -> None:
 def test_a_written_login_module_is_read_as_the_same_one(value: str) -> None:
     module = LoginModule("SCRAM", {"username": "a", "an odd name": value})
     assert parse_jaas(write_jaas(module)) == module
+
+
+def test_the_names_of_options_are_written_as_kafka_writes_them() -> None:
+    module = LoginModule("SCRAM", {"username": "a", "ssl.truststore.location": "/ca.pem"})
+    text = 'username="a" ssl.truststore.location="/ca.pem";'
+    assert write_jaas(module).endswith(f".ScramLoginModule required {text}")

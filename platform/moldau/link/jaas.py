@@ -30,6 +30,7 @@ _TOKEN: Final = re.compile(
           | (?P<word> [^\s=;"']+ ) )""",
     re.VERBOSE,
 )
+_PLAIN_NAME: Final = re.compile(r"[A-Za-z][A-Za-z0-9_.]*")
 _ESCAPES: Final = {"n": "\n", "t": "\t", "r": "\r", "b": "\b", "f": "\f"}
 _SYNTAX: Final = (
     "write it as Java does: org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -65,7 +66,7 @@ def parse_jaas(text: str, setting: str = "sasl.jaas.config") -> LoginModule:
 def write_jaas(module: LoginModule) -> str:
     """Return the text of a login, which `parse_jaas` reads as the same one."""
     name = next(name for name, family in MODULES.items() if family == module.family)
-    options = (f" {_quoted(each)}={_quoted(value)}" for each, value in module.options.items())
+    options = (f" {_name(each)}={_quoted(value)}" for each, value in module.options.items())
     return f"{name} required{''.join(options)};"
 
 
@@ -102,6 +103,10 @@ def _words(text: str, setting: str) -> list[tuple[str, bool]]:
 
 def _unquoted(text: str) -> str:
     return re.sub(r"\\(.)", lambda found: _ESCAPES.get(found[1], found[1]), text[1:-1])
+
+
+def _name(text: str) -> str:
+    return text if _PLAIN_NAME.fullmatch(text) else _quoted(text)
 
 
 def _quoted(text: str) -> str:

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from moldau.config.properties import format_properties
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.certificates import Issued, check_library, issue, make_authority
+from moldau.link.jaas import LoginModule, write_jaas
 from moldau.runtime.places import make_private_directory, write_private_text
 
 if TYPE_CHECKING:
@@ -27,7 +28,6 @@ CLIENTS: Final = "SASL_SSL"
 BROKERS: Final = "BROKER"
 """The name of the listener between brokers."""
 MECHANISM: Final = "SCRAM-SHA-512"
-_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 _PASSWORD_BYTES: Final = 20
 _KEY_BYTES: Final = 40
@@ -76,10 +76,10 @@ class ClusterSecurity(NamedTuple):
             "sasl.password": password,
             "ssl.ca.location": f"{self.folder}/ca.pem",
         }
+        login = LoginModule("SCRAM", {"username": self.admin, "password": password})
         of_java = {
             **shared,
-            "sasl.jaas.config": f'{_MODULE} required username="{self.admin}" '
-            f'password="{password}";',
+            "sasl.jaas.config": write_jaas(login),
             **_trust(self.folder),
         }
         lines = "".join(f"{name}={value}\n" for name, value in of_librdkafka.items())

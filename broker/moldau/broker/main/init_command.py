@@ -27,7 +27,6 @@ _PORTS_MAX: Final = 65_534
 _PASSWORD_BYTES: Final = 20
 _KEY_BYTES: Final = 40
 _MECHANISM: Final = "SCRAM-SHA-512"
-_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 
 
@@ -127,7 +126,9 @@ def _format(runtime: Runtime, path: str, user: str, password: str) -> None:
 
 
 def _jaas(user: str, password: str) -> str:
-    return f'{_MODULE} required username="{user}" password="{password}";'
+    from moldau.link.jaas import LoginModule, write_jaas
+
+    return write_jaas(LoginModule("SCRAM", {"username": user, "password": password}))
 
 
 def server_text(folder: str, host: str, port: int, user: str, password: str) -> str:

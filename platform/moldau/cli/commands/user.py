@@ -23,7 +23,6 @@ if TYPE_CHECKING:
     from moldau.protocol.scram import ScramMechanism
 
 _MECHANISMS: Final = ("SCRAM-SHA-256", "SCRAM-SHA-512")
-_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _PASSWORD_BYTES: Final = 20
 
 
@@ -145,11 +144,13 @@ def _random_password() -> str:
 
 
 def _write_settings(path: str, base: dict[str, str], arguments: Namespace, password: str) -> None:
-    user = arguments.user.replace("\\", "\\\\").replace('"', '\\"')
+    from moldau.link.jaas import LoginModule, write_jaas
+
+    login = LoginModule("SCRAM", {"username": arguments.user, "password": password})
     settings = {
         **base,
         "sasl.mechanism": _wanted(arguments)[-1].sasl_name,
-        "sasl.jaas.config": f'{_MODULE} required username="{user}" password="{password}";',
+        "sasl.jaas.config": write_jaas(login),
     }
     write_login(path, settings, f"The settings of {arguments.user}: keep them private.")
 

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.errors.codes import ErrorCode, raise_for
 from moldau.link.cluster import CONTROLLER
+from moldau.link.jaas import LoginModule, write_jaas
 from moldau.protocol.messages import create_delegation_token as creating
 from moldau.protocol.messages import describe_delegation_token as describing
 from moldau.protocol.messages import expire_delegation_token as expiring
@@ -28,7 +29,6 @@ if TYPE_CHECKING:
     from moldau.client.admin.admin import Admin
 
 _DEFAULT_MS: Final = -1
-_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 
 _TO_DO: Final[dict[int, str]] = {
     ErrorCode.DELEGATION_TOKEN_AUTH_DISABLED: "delegation tokens are switched off: set "
@@ -61,10 +61,8 @@ class DelegationToken:
     def jaas_config(self) -> str:
         """Return the value of `sasl.jaas.config` for a client that logs in with this token, in
         Python and Java; `sasl.mechanism` is SCRAM-SHA-256 or SCRAM-SHA-512."""
-        return (
-            f'{_MODULE} required username="{self.token_id}" password="{self.password}" '
-            'tokenauth="true";'
-        )
+        login = {"username": self.token_id, "password": self.password, "tokenauth": "true"}
+        return write_jaas(LoginModule("SCRAM", login))
 
 
 class TokenAdmin:
