@@ -312,8 +312,8 @@ def test_sources_with_something_to_tell_do_not_keep_their_places_for_good() -> N
     later = size / DENIED.bytes_per_second
     for each in ("new", "newer"):
         assert shares.on_line(each, size, later, is_allowed=False) == (True, 0), "its own budget"
-    assert shares.take_forgotten() == {False: 2 * SOURCES_MAX, True: 0}
-    assert shares.take_forgotten() == {False: 0, True: 0}
+    assert shares.take_left_out() == {False: 2 * SOURCES_MAX, True: 0}
+    assert shares.take_left_out() == {False: 0, True: 0}
 
 
 def test_all_clients_without_a_principal_have_one_budget_together() -> None:
@@ -328,7 +328,7 @@ def test_all_clients_without_a_principal_have_one_budget_together() -> None:
     assert set(found[full + 1 :]) == {(False, 0)}, "it is told of once"
     assert shares.on_line("alice", size, 0.0, is_allowed=False) == (True, 0)
     assert network(-1, 1000, 1.0) == (True, 0)
-    assert shares.take_forgotten() == {False: 3 * SOURCES_MAX - full - 1, True: 0}
+    assert shares.take_left_out() == {False: 3 * SOURCES_MAX - full - 1, True: 0}
 
 
 def test_what_several_clients_left_out_is_told_without_a_principal(

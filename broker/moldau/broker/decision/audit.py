@@ -17,7 +17,7 @@ from __future__ import annotations
 import json
 from collections.abc import Awaitable, Callable, Mapping
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 from moldau.broker.decision.audit_shares import AuditShares
 from moldau.broker.decision.context import ANONYMOUS
@@ -35,6 +35,7 @@ OLD: Final = ".1"
 LEFT_OUT: Final = "left_out"
 """The field of a line that says how many decisions are left out."""
 _ANONYMOUS: Final = str(ANONYMOUS)
+_About: TypeAlias = dict[str, str | None]
 
 
 class _Line(NamedTuple):
@@ -87,7 +88,7 @@ class AuditLog:
         in a dry run a denied request is served."""
         principal, host = client
         clock = self._runtime.clock
-        of_client = {"time": self._time(), "principal": principal, "host": host}
+        of_client = self._about(principal, host)
         line = _line(
             {
                 **of_client,
@@ -108,25 +109,18 @@ class AuditLog:
             is_allowed=verdict.is_allowed,
             is_network=is_network,
         )
-        of_several = {**of_client, "principal": None, "host": None}
-        for is_allowed, left_out in self._shares.take_forgotten().items():
-            self._tell_left_out(of_several, left_out, is_allowed=is_allowed)
-        self._tell_left_out(of_client, share.left_out, is_allowed=verdict.is_allowed)
+        self._lines += _left_out(self._about(), self._shares.take_left_out())
+        self._lines += _left_out(of_client, {verdict.is_allowed: share.left_out})
         if share.is_written:
             self._lines.append(_Line(line, verdict.is_allowed))
         if self._lines and not self._is_writing:
             self._is_writing = True
             self._writing = self._runtime.spawn(self._write(), name="audit-log")
 
-    def _tell_left_out(
-        self, of_client: Mapping[str, str | None], count: int, *, is_allowed: bool
-    ) -> None:
-        if count:
-            text = _line({**of_client, "allowed": is_allowed, LEFT_OUT: count})
-            self._lines.append(_Line(text, is_allowed, count))
-
-    def _time(self) -> str:
-        return datetime.fromtimestamp(self._runtime.clock.wall_ms() / 1000, UTC).isoformat()
+    def _about(self, principal: str | None = None, host: str | None = None) -> _About:
+        """Return what a line begins with: the time and a client, or none for several clients."""
+        now = datetime.fromtimestamp(self._runtime.clock.wall_ms() / 1000, UTC)
+        return {"time": now.isoformat(), "principal": principal, "host": host}
 
     async def aclose(self) -> None:
         """Write what is left, and close the file."""
@@ -147,13 +141,7 @@ class AuditLog:
         """Write the lines that wait, or count them as missing."""
         lines, self._lines = self._lines, []
         missing, self._missing = self._missing, {False: 0, True: 0}
-        several = {"time": self._time(), "principal": None, "host": None}
-        before = [
-            _Line(_line({**several, "allowed": allows, LEFT_OUT: count}), allows, count)
-            for allows, count in missing.items()
-            if count
-        ]
-        left = [*before, *lines]
+        left = [*_left_out(self._about(), missing), *lines]
         try:
             await self._runtime.run_blocking(self._append, left)
         except OSError as error:
@@ -201,6 +189,15 @@ class AuditLog:
         full, self._file = self._file, self._open()
         self._has_turned = False
         full.close()
+
+
+def _left_out(about: _About, counts: Mapping[bool, int]) -> list[_Line]:
+    """Return lines that say how many decisions are left out, of those that allow and others."""
+    return [
+        _Line(_line({**about, "allowed": is_allowed, LEFT_OUT: count}), is_allowed, count)
+        for is_allowed, count in counts.items()
+        if count
+    ]
 
 
 def _line(facts: dict[str, Any]) -> bytes:

@@ -106,7 +106,7 @@ class AuditShares:
         short = next((each for each in purses if not each.has(size, now_s)), None)
         if short is None:
             if is_network:
-                self._networks.forgotten[is_allowed] += of_all.spend(size)
+                self._networks.left_out[is_allowed] += of_all.spend(size)
             return Share(is_written=True, left_out=own.spend(size))
         if short.was_told:
             short.left_out += 1
@@ -114,14 +114,14 @@ class AuditShares:
         short.was_told = True
         return Share(is_written=False, left_out=1)
 
-    def take_forgotten(self) -> Mapping[bool, int]:
+    def take_left_out(self) -> Mapping[bool, int]:
         """Return how many decisions of several sources were left out and are not told of yet, of
         those that allow (True) and of those that deny."""
         found = {False: 0, True: 0}
         for each in (self._principals, self._networks):
             for is_allowed in found:
-                found[is_allowed] += each.forgotten[is_allowed]
-                each.forgotten[is_allowed] = 0
+                found[is_allowed] += each.left_out[is_allowed]
+                each.left_out[is_allowed] = 0
         return found
 
 
@@ -131,7 +131,7 @@ class _Purses:
     def __init__(self) -> None:
         self._purses: dict[tuple[str, bool], _Purse] = {}
         self._swept_at = 0.0
-        self.forgotten = {False: 0, True: 0}
+        self.left_out = {False: 0, True: 0}
         """The decisions that were left out, by whether they allow, and belong to no source."""
 
     def find(self, source: str, now_s: float, *, is_allowed: bool) -> _Purse:
@@ -155,5 +155,5 @@ class _Purses:
         self._swept_at = now_s
         for key, each in list(self._purses.items()):
             if each.is_full(now_s):
-                self.forgotten[key[1]] += each.left_out
+                self.left_out[key[1]] += each.left_out
                 del self._purses[key]
