@@ -1,8 +1,9 @@
 """The TLS handshakes of one listener that are under way, and which one makes room for another.
 
 Invariants: as in `moldau.runtime.tls`. A source is an IPv4 address or an IPv6 network, since one
-client has all addresses of a network. The connections of a source are in the order in which their
-handshakes last got on, so the first one that waits for its client has waited for the longest.
+client has all addresses of a network. The connections of a source are in the order of the
+last steps of their handshakes, so the first one that waits for its client has waited for the
+longest.
 
 Why a new handshake does not always end another one: many clients behind one address connect at the
 same time after a restart. If each ended the one before, none of them would ever finish. So a
@@ -35,7 +36,7 @@ class Handshakes:
         self.buffer = memoryview(bytearray(_RECEIVE_BYTES))
         """The encrypted bytes of one read. They are taken out before the next read."""
         self._sources: dict[str, dict[TlsTransport, float]] = {}
-        """The handshakes of each source, with the time when they last got on, in that order."""
+        """The handshakes of each source, with the time of their last step, in that order."""
         self._count = 0
         self._accepted: set[TlsTransport] = set()
         """The connections without a protocol, those that wait for their handshake among them."""
@@ -69,7 +70,7 @@ class Handshakes:
                 return True
         return False
 
-    def got_on(self, transport: TlsTransport) -> None:
+    def on_step(self, transport: TlsTransport) -> None:
         """Note that a step of the handshake has been answered."""
         own = self._sources.get(transport.source)
         if own is not None and transport in own:
@@ -116,8 +117,8 @@ class Handshakes:
 def _end_silent(handshakes: Mapping[TlsTransport, float], since: float) -> bool:
     """End the first handshake that waits for its client, if it has waited since that time. Return
     False if there is none."""
-    for each, got_on in handshakes.items():
-        if got_on > since:
+    for each, last_step in handshakes.items():
+        if last_step > since:
             return False
         if not each.is_queued:
             each.fail(TOO_MANY)

@@ -122,10 +122,8 @@ def _bounded(protocol: type[Any]) -> type[Any]:
             self.is_cut_off = False
             self.waits_since = self.loop.time()
             self.timer = self.loop.call_later(REQUEST_SECONDS, self.end_without_request)
-            here = [each for each in self.connections if not each.is_cut_off]
-            if len(here) > CONNECTIONS_MAX:
-                idle = [each for each in here if each is not self and each.can_make_room()]
-                min(idle, key=Bounded.rank, default=self).cut_off()
+            if len(self.connections) > CONNECTIONS_MAX:
+                self.make_room()
 
         def connection_lost(self, exc: Exception | None) -> None:
             self.timer.cancel()  # it would keep the request until it is due
@@ -154,6 +152,13 @@ def _bounded(protocol: type[Any]) -> type[Any]:
         def rank(self) -> tuple[bool, int]:
             """Return the place in the order of those that make room: the oldest first."""
             return self.is_sending(), self.number
+
+        def make_room(self) -> None:
+            """End one connection, perhaps this one, if too many do not end yet."""
+            here = [each for each in self.connections if not each.is_cut_off]
+            if len(here) > CONNECTIONS_MAX:
+                idle = [each for each in here if each is not self and each.can_make_room()]
+                min(idle, key=Bounded.rank, default=self).cut_off()
 
         def cut_off(self) -> None:
             self.is_cut_off = True

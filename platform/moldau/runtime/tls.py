@@ -195,7 +195,7 @@ class TlsTransport(asyncio.Transport, asyncio.BufferedProtocol):
             self._ssl.do_handshake()
         except ssl.SSLWantReadError:
             if self._outgoing.pending:
-                self._handshakes.got_on(self)
+                self._handshakes.on_step(self)
             self._send_outgoing()
             return
         except (ssl.SSLError, OSError) as error:
