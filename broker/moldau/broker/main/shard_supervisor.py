@@ -34,11 +34,19 @@ EXIT_SECONDS: Final = 5.0
 LOOK_SECONDS: Final = 0.2
 RESTART_SECONDS: Final = 1.0
 _UP: Final = " is up"
-_VALUES: Final = (
-    "config", "console", "data", "listen", "log_level", "metrics", "otlp", "registry",
-)  # fmt: skip
-_FLAGS: Final = ("insecure", "kafka_environment", "log_json")
-"""The options of `moldau broker start` that shards get, but those that tell them apart."""
+_PASSED_VALUES: Final = (
+    "config",
+    "console",
+    "data",
+    "listen",
+    "log_level",
+    "metrics",
+    "otlp",
+    "registry",
+)
+"""The options of `moldau broker start` with a value that each shard gets as well."""
+_PASSED_FLAGS: Final = ("insecure", "kafka_environment", "log_json")
+"""Those without a value."""
 
 
 class ShardFailed(MoldauError):
@@ -127,13 +135,13 @@ def _cluster_id(files: Files, settings: Settings, arguments: Namespace) -> str |
 def shard_words(arguments: Namespace, cluster_id: str) -> list[str]:
     """Return the arguments of the command that starts a shard, without its number."""
     words = ["broker", "start", "--shards", str(arguments.shards), "--cluster-id", cluster_id]
-    for option in _VALUES:
+    for option in _PASSED_VALUES:
         value = getattr(arguments, option)
         if value is not None:
             words += [f"--{option.replace('_', '-')}", value]
     for each in arguments.assignments:
         words += ["--set", each]
-    for option in _FLAGS:
+    for option in _PASSED_FLAGS:
         if getattr(arguments, option):
             words.append(f"--{option.replace('_', '-')}")
     return words

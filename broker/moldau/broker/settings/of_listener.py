@@ -97,11 +97,9 @@ class OwnName:
     @property
     def is_of_listeners(self) -> bool:
         """Whether a listener, or a mechanism of one, can have a value of its own."""
-        if self.mechanism is None:
-            return self.row in ROWS | OAUTH_ROWS
-        return self.row in BY_MECHANISM or (
-            self.mechanism.lower() == OAUTHBEARER and self.row in OAUTH_ROWS
-        )
+        if self.row in OAUTH_ROWS:
+            return self.mechanism is None or self.mechanism.lower() == OAUTHBEARER
+        return self.row in (ROWS if self.mechanism is None else BY_MECHANISM)
 
 
 def own_name(name: str, table: SettingTable, listeners: tuple[str, ...] = ()) -> OwnName | None:
