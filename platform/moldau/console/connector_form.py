@@ -14,7 +14,7 @@ not changed.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from hashlib import sha256
 from typing import Any, Final, NamedTuple
@@ -210,17 +210,23 @@ def config_of(form: Mapping[str, str], before: Before) -> dict[str, str]:
             config[name] = before.meant(name, value)
         elif before.of(name) and f"{KEPT}{name}" in form:
             config[name] = before.of(name)
+    for name, value in _more_settings(form):
+        config[name] = before.meant(name, value)
+        if "\n" in before.of(name) and config[name] != before.of(name):
+            raise BadForm(f"{name} has several lines, which this form cannot change")
+    return config
+
+
+def _more_settings(form: Mapping[str, str]) -> Iterator[tuple[str, str]]:
+    """Yield name and value of each line of the field for more. Raise BadForm for a line that is
+    none."""
     for number, line in enumerate(form.get(MORE, "").splitlines(), 1):
         if not line.strip():
             continue
         name, equals, value = line.partition("=")
         if not equals or not name.strip():
             raise BadForm(f"more settings, line {number}: write NAME=VALUE")
-        name = name.strip()
-        config[name] = before.meant(name, value.strip())
-        if "\n" in before.of(name) and config[name] != before.of(name):
-            raise BadForm(f"{name} has several lines, which this form cannot change")
-    return config
+        yield name.strip(), value.strip()
 
 
 def misdirected(form: Mapping[str, str], config: Mapping[str, str], before: Before) -> list[str]:
@@ -229,10 +235,7 @@ def misdirected(form: Mapping[str, str], config: Mapping[str, str], before: Befo
     names = before.config.keys() | config.keys()
     if not any(says_where(each, before.of(each), config.get(each, "")) for each in names):
         return []
-    lines = {
-        name.strip(): text
-        for name, _, text in (line.partition("=") for line in form.get(MORE, "").splitlines())
-    }
+    lines = dict(_more_settings(form))
     found = []
     for name, value in config.items():
         text = lines.get(name, form.get(f"{SETTING}{name}", ""))
