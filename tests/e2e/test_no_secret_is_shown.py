@@ -85,7 +85,7 @@ PATHS: Final = (
 )
 
 
-class World:
+class Programs:
     """The folder of all programs, their ports, and what they said."""
 
     def __init__(self, folder: Path) -> None:
@@ -231,44 +231,44 @@ class World:
 
 
 def test_no_program_shows_a_secret(tmp_path: Path) -> None:
-    world = World(tmp_path)
-    world.write_settings()
+    programs = Programs(tmp_path)
+    programs.write_settings()
     http = "--http-config http.properties --log-level debug"
     with ExitStack() as stack:
 
         def start(command: str) -> Path:
-            return stack.enter_context(world.terminal.start(command))
+            return stack.enter_context(programs.terminal.start(command))
 
         scram = "SCRAM-SHA-256=[name=carol,password=canary-scram]"
         formatting = f"moldau storage format --config node.properties --add-scram '{scram}'"
-        world.terminal.do(f"{formatting} >format.out 2>&1")
+        programs.terminal.do(f"{formatting} >format.out 2>&1")
         said = [
             start(
                 "moldau broker start --config node.properties --log-level trace "
-                f"--metrics {world.at[0]} --otlp {NOWHERE}"
+                f"--metrics {programs.at[0]} --otlp {NOWHERE}"
             )
         ]
         wait_until(lambda: "Ctrl-C" in said[0].read_text(), "the broker is up", 120)
-        world.terminal.do("moldau topic create orders")
+        programs.terminal.do("moldau topic create orders")
         said.append(
             start(
-                f"moldau connect start -c worker.properties --listen {world.at[1]} "
+                f"moldau connect start -c worker.properties --listen {programs.at[1]} "
                 f"--log-level debug --traces {NOWHERE}"
             )
         )
-        said.append(start(f"moldau registry start --listen {world.at[2]} {http}"))
+        said.append(start(f"moldau registry start --listen {programs.at[2]} {http}"))
         said.append(
             start(
-                f"moldau console --listen {world.at[3]} --http-config http.properties "
-                f"--registry http://ann:canary-rest@{world.at[2]} "
-                f"--connect http://ann:canary-rest@{world.at[1]} "
-                f"--streams words=http://ann:canary-streams@{world.at[2]}"
+                f"moldau console --listen {programs.at[3]} --http-config http.properties "
+                f"--registry http://ann:canary-rest@{programs.at[2]} "
+                f"--connect http://ann:canary-rest@{programs.at[1]} "
+                f"--streams words=http://ann:canary-streams@{programs.at[2]}"
             )
         )
         for path in said:
             wait_until(lambda path=path: "Ctrl-C" in path.read_text(), f"{path} is up", 60)  # type: ignore[misc]
-        world.ask()
-        world.run_commands()
+        programs.ask()
+        programs.run_commands()
     texts = {path.name: path.read_text() for path in tmp_path.glob("*.out")}
     shown = [
         f"{name}: {line[:500]}"
@@ -278,7 +278,7 @@ def test_no_program_shows_a_secret(tmp_path: Path) -> None:
     ]
     assert not shown, "\n".join(shown)
     commands = texts["commands.out"]
-    assert [f"command {each}\n" in commands for each in range(len(COMMANDS))].count(False) == 0
+    assert all(f"command {each}\n" in commands for each in range(len(COMMANDS)))
     for name in ("ssl.key.password", "carol", "sasl.jaas.config=(hidden)", "Traceback"):
         assert name in commands
     assert "there is no file [hidden]" in texts["connect.out"]

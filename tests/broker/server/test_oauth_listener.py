@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 import threading
 from base64 import b64encode
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 from joserfc import jwt
 from joserfc.jwk import ECKey, KeySet
 
+from moldau.broker.server import Broker
 from moldau.client import Admin, Producer
 from moldau.config import BadSettings
 from moldau.errors import ConfigError
@@ -48,6 +51,28 @@ def settings_of(folder: Path) -> dict[str, str]:
     }
 
 
+def client_of(broker: Broker) -> dict[str, str]:
+    return {
+        "bootstrap.servers": f"{HOST}:{broker.endpoints['SASL_PLAINTEXT'].port}",
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "OAUTHBEARER",
+    }
+
+
+@asynccontextmanager
+async def listening(
+    runtime: Runtime, folder: Path
+) -> AsyncIterator[tuple[SecureHouse, dict[str, str]]]:
+    """A broker with such a listener, in its house, and the settings of a client of it."""
+    async with house(runtime) as plain:
+        at = SecureHouse(runtime, plain.directory, settings_of(folder))
+        broker = await at.start()
+        try:
+            yield at, client_of(broker)
+        finally:
+            await broker.aclose()
+
+
 def token(now_s: float, seconds: float, key: ECKey = KEY, kid: str = "one") -> str:
     claims = {"iss": "https://idp", "aud": "kafka", "sub": "alice", "exp": now_s + seconds}
     return jwt.encode({"alg": "ES256", "kid": kid}, claims, key)
@@ -70,31 +95,21 @@ def test_tokens_are_renewed_on_the_live_connection(tmp_path: Path) -> None:
         async def bring_old() -> str:
             return token(0, 1)
 
-        async with house(runtime) as plain:
-            at = SecureHouse(runtime, plain.directory, settings_of(tmp_path))
-            broker = await at.start()
-            try:
-                given = {
-                    "bootstrap.servers": f"{HOST}:{broker.endpoints['SASL_PLAINTEXT'].port}",
-                    "security.protocol": "SASL_PLAINTEXT",
-                    "sasl.mechanism": "OAUTHBEARER",
-                }
-                async with Producer(given, oauth=bring) as producer:
-                    until = runtime.clock.monotonic() + LIFE_S + 1
-                    while runtime.clock.monotonic() < until:
-                        await producer.send_and_wait("t", b"value")
-                assert calls >= 2
-                for wrong in (fail, bring_old):
-                    with pytest.raises(LoginRefused) as caught:
-                        async with Admin(given, oauth=wrong):
-                            pass
-                    assert caught.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
-                    assert "canary" not in str(caught.value)
-                with pytest.raises(ConfigError, match="oauth="):
-                    async with Admin(given):
+        async with listening(runtime, tmp_path) as (at, given):
+            async with Producer(given, oauth=bring) as producer:
+                until = runtime.clock.monotonic() + LIFE_S + 1
+                while runtime.clock.monotonic() < until:
+                    await producer.send_and_wait("t", b"value")
+            assert calls >= 2
+            for wrong in (fail, bring_old):
+                with pytest.raises(LoginRefused) as caught:
+                    async with Admin(given, oauth=wrong):
                         pass
-            finally:
-                await broker.aclose()
+                assert caught.value.code is ErrorCode.SASL_AUTHENTICATION_FAILED
+                assert "canary" not in str(caught.value)
+            with pytest.raises(ConfigError, match="oauth="):
+                async with Admin(given):
+                    pass
         assert not [each for each in at.lines if "expired" in each and "login has" in each]
 
     play("asyncio", main)
@@ -125,12 +140,7 @@ def test_brokers_log_in_at_each_other_with_tokens_of_the_provider(tmp_path: Path
                 f"{MECHANISM}.sasl.oauthbearer.expected.audience": "kafka",
             }
             async with two_nodes(runtime, "SASL_PLAINTEXT", given) as two:
-                client = {
-                    "bootstrap.servers": f"{HOST}:{two.broker.endpoints['SASL_PLAINTEXT'].port}",
-                    "security.protocol": "SASL_PLAINTEXT",
-                    "sasl.mechanism": "OAUTHBEARER",
-                }
-                await replicated(client, oauth=bring)
+                await replicated(client_of(two.broker), oauth=bring)
             secret = b64encode(f"broker:{CANARY}".encode()).decode()
             form = "grant_type=client_credentials&scope=kafka"
             assert set(idp.forms) == {(f"Basic {secret}", form)}
@@ -158,26 +168,16 @@ def test_a_file_of_keys_is_read_beside_the_event_loop(
             return token(runtime.clock.wall_ms() / 1000, 60, new, "new")
 
         loops.add(threading.get_ident())
-        async with house(runtime) as plain:
-            at = SecureHouse(runtime, plain.directory, settings_of(tmp_path))
-            broker = await at.start()
-            try:
-                given = {
-                    "bootstrap.servers": f"{HOST}:{broker.endpoints['SASL_PLAINTEXT'].port}",
-                    "security.protocol": "SASL_PLAINTEXT",
-                    "sasl.mechanism": "OAUTHBEARER",
-                }
-                begun = runtime.clock.monotonic()
-                with pytest.raises(LoginRefused):
-                    async with Admin(given, oauth=bring):
-                        pass
-                both = KeySet([KEY, new]).as_dict(private=False)
-                (tmp_path / "keys.json").write_text(json.dumps(both))
-                await until(lambda: runtime.clock.monotonic() - begun > LOOK_SECONDS)
+        async with listening(runtime, tmp_path) as (_, given):
+            begun = runtime.clock.monotonic()
+            with pytest.raises(LoginRefused):
                 async with Admin(given, oauth=bring):
                     pass
-            finally:
-                await broker.aclose()
+            both = KeySet([KEY, new]).as_dict(private=False)
+            (tmp_path / "keys.json").write_text(json.dumps(both))
+            await until(lambda: runtime.clock.monotonic() - begun > LOOK_SECONDS)
+            async with Admin(given, oauth=bring):
+                pass
 
     monkeypatch.setattr(token_keys, "RealFiles", Watched)
     play("asyncio", main)
