@@ -1,4 +1,4 @@
-"""A token endpoint with TLS, whose certificate is of an authority that the system does not know."""
+"""A token endpoint with TLS, and a certificate of an authority that the system does not know."""
 
 from __future__ import annotations
 

@@ -93,7 +93,8 @@ def test_what_runs_beside_another_loop_gives_its_result_or_raises_there() -> Non
 
 
 def test_what_is_cancelled_beside_another_loop_has_ended_when_its_caller_goes_on() -> None:
-    """A server whose start is cancelled closes what it has opened, and then its owner closes it."""
+    """If the start of a server is cancelled, it closes what it has opened, and then its owner
+    closes it."""
     begun = threading.Event()
     ended: list[str] = []
 

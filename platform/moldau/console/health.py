@@ -1,5 +1,5 @@
 """`/healthz`: whether the console serves. A supervisor asks it without a login, so it tells nothing
-of the cluster; one that cannot be reached is no failure of the console, whose pages say so."""
+of the cluster; one that cannot be reached is no failure of the console: its pages say so."""
 
 from __future__ import annotations
 

@@ -289,7 +289,7 @@ class Api:
 
     async def _write(self, request: Request, decide: Callable[[], Outcome], call: Call) -> Response:
         """Decide here if this instance leads or nothing is to be written, else at the leader."""
-        if request.method == "POST":
+        if request.method == "POST":  # of writes, only registrations are
             known = self._registered(call)
             if known is not None:
                 return _json(known)

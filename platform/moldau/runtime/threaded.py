@@ -1,5 +1,5 @@
-"""A runtime on an event loop in a thread of its own, for callers that have no event loop, or whose
-loop must not be held up.
+"""A runtime on an event loop in a thread of its own, for callers without an event loop, or with
+one that must not be held up.
 
     with ThreadedRuntime("broker") as threaded:
         answer = threaded.run(lambda runtime: ask(runtime))      # waits here

@@ -102,7 +102,7 @@ def test_it_serves_and_ends_in_order_whatever_streams_are_closed(
 
 
 def test_a_listener_that_is_open_to_others_is_told_once(tmp_path: Path) -> None:
-    words = "everyone who reaches this machine can read, write and delete"
+    words = "all that reach this machine can read, write and delete"
     with broker_process(tmp_path) as broker:
         assert words not in broker.stop()[1]
     with broker_process(tmp_path, "--listen", ":0", "--insecure") as broker:

@@ -33,7 +33,7 @@ PLAIN = (
 
 
 def node(**given: str) -> Settings:
-    """The settings of a node whose brokers log in at each other with tokens."""
+    """The settings of a node in a cluster of brokers that log in at each other with tokens."""
     base: dict[str, str | tuple[str, ...] | None] = {
         "listeners": "INSIDE://h:1,CONTROLLER://localhost:3",
         "listener.security.protocol.map": "INSIDE:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",

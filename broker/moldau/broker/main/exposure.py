@@ -79,6 +79,6 @@ def warn_of_exposed(settings: Settings, log: Logger) -> None:
     open_to_all = exposed(read_listeners(settings).bound)
     if open_to_all:
         log.warn(
-            "everyone who reaches this machine can read, write and delete: no login, no encryption",
+            "all that reach this machine can read, write and delete: no login, no encryption",
             listeners=", ".join(f"{each.name} on {each.host or _EVERY}" for each in open_to_all),
         )

@@ -4,7 +4,7 @@ Invariants: `ConnectionLimits` counts exactly the open connections, from the acc
 those with a TLS handshake under way. A closed acceptor admits nothing.
 `opened` and `closed` of the service come in pairs, and only for admitted connections. When a
 connection ends, waiting connections are admitted as far as there is room, at any listener; those
-whose client has ended them meanwhile are closed instead.
+that their clients have ended meanwhile are closed instead.
 """
 
 from __future__ import annotations

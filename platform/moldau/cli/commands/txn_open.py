@@ -38,8 +38,9 @@ class OpenTransaction:
     holder: TransactionDescription | None
     """What the coordinator of its producer id says; None if none knows that producer id."""
     is_judged: bool = True
-    """Whether each coordinator that may know it was asked. One whose partition has no leader cannot
-    be. It may have decided to commit the transaction, and a marker of an abort would tear that."""
+    """Whether each coordinator that may know it was asked. One cannot be while its partition has no
+    leader. It may have decided to commit the transaction, and a marker of an abort would tear
+    that."""
 
     @property
     def behind(self) -> int:
