@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from moldau.client.serdes.registry.schemas import JSON, Reference, Schema
-from moldau.registry.formats.contract import InvalidSchema, Work
+from moldau.registry.formats.contract import InvalidSchema, TooMuchWork, Work
 from moldau.registry.formats.json_schema import JsonSchema, parse
 
 NAME = {"type": "object", "properties": {"name": {"type": "string"}}}
@@ -203,6 +203,21 @@ def test_a_pattern_that_backtracks_without_an_end_is_matched_in_time() -> None:
     writer = {"type": "object", "patternProperties": {"^(a+)+$": {"type": "string"}}}
     reader = {**writer, "properties": {name: {"type": "string"}}}
     assert kinds(reader, writer) == ["PROPERTY_ADDED_TO_OPEN_CONTENT_MODEL"]
+
+
+@pytest.mark.parametrize(
+    ("reader", "writer", "parts"),
+    [
+        ({}, {"properties": {f"p{number}": {} for number in range(9)}}, 9),
+        ({"patternProperties": {"^b": {}, "^c": {}}}, {"properties": {"a": {}}}, 20),
+    ],
+    ids=["properties", "patterns"],
+)
+def test_what_is_compared_is_counted(reader: Any, writer: Any, parts: int) -> None:
+    new, old = (parsed({"type": "object", **each}) for each in (reader, writer))
+    assert new.differences(old, Work()) == []
+    with pytest.raises(TooMuchWork):
+        new.differences(old, Work(parts))
 
 
 def test_a_pattern_may_look_ahead() -> None:

@@ -7,7 +7,7 @@ import base64
 import pytest
 
 from moldau.client.serdes.registry.schemas import PROTOBUF, Reference, Schema
-from moldau.registry.formats.contract import InvalidSchema, Work
+from moldau.registry.formats.contract import InvalidSchema, TooMuchWork, Work
 from moldau.registry.formats.protobuf import ProtobufSchema, parse
 
 pytest.importorskip("grpc_tools", reason="protoc is in the extra registry-protobuf")
@@ -173,3 +173,10 @@ def test_a_referenced_file_is_imported_and_stays_in_its_folder() -> None:
 )
 def test_a_reader_follows_confluents_rules(reader: str, writer: str, expected: list[str]) -> None:
     assert kinds(reader, writer) == expected
+
+
+def test_what_is_compared_is_counted() -> None:
+    schema = parsed(message(*(f"int32 f{number} = {number};" for number in range(1, 6))))
+    assert schema.differences(schema, Work(11)) == []
+    with pytest.raises(TooMuchWork):
+        schema.differences(schema, Work(10))
