@@ -23,7 +23,7 @@ from moldau.broker.settings.network import (
     socket_request_max_bytes,
     socket_send_buffer_bytes,
 )
-from moldau.broker.settings.of_listener import LISTENER_PREFIX
+from moldau.broker.settings.of_listener import own_prefix
 from moldau.broker.settings.syntax import parse_host_limits
 from moldau.config import Setting, Settings
 from moldau.runtime.process_figures import memory_limit
@@ -69,7 +69,7 @@ def listener_options(
     settings: Settings, listener: Listener, listeners: Listeners
 ) -> ListenerOptions:
     """Return the options of one listener of this node."""
-    prefix = f"{LISTENER_PREFIX}{listener.name.lower()}."
+    prefix = own_prefix(listener.name)
     own = settings.with_prefix(prefix)
 
     def limit(name: str, value: int) -> int:

@@ -25,7 +25,7 @@ from moldau.broker.server.kerberos import kerberos_logins
 from moldau.broker.server.login_thread import in_a_thread
 from moldau.broker.settings import oauth, read_listeners, sasl, security, tls
 from moldau.broker.settings.network import connection_failed_authentication_delay_ms
-from moldau.broker.settings.of_listener import LISTENER_PREFIX
+from moldau.broker.settings.of_listener import own_prefix
 from moldau.config import Secret, SettingTable, overrides
 from moldau.errors import ConfigError
 from moldau.link import oauth_settings, token_settings
@@ -103,7 +103,7 @@ def _no_token(token_id: str, mechanism: ScramMechanism) -> TokenLogin | None:
 
 def own_settings(settings: Settings, listener: str) -> Settings:
     """Return the settings of one listener."""
-    return settings.with_prefix(f"{LISTENER_PREFIX}{listener.lower()}.")
+    return settings.with_prefix(own_prefix(listener))
 
 
 async def secured(
@@ -171,8 +171,7 @@ class ListenerContext:
 def client_auth(settings: Settings, listener: Listener) -> str:
     """Return whether clients of a listener must show a certificate. Where they log in, only the
     listener's own setting counts, as in Kafka (KIP-684)."""
-    prefix = f"{LISTENER_PREFIX}{listener.name.lower()}."
-    is_own = settings.is_given_under(prefix, tls.ssl_client_auth)
+    is_own = settings.is_given_under(own_prefix(listener.name), tls.ssl_client_auth)
     if listener.security_protocol == "SASL_SSL" and not is_own:
         return _NO_CERTIFICATE
     return own_settings(settings, listener.name)[tls.ssl_client_auth]
@@ -187,7 +186,7 @@ def _warn_of_no_effect(listener: Listener, ground: SecurityGround) -> None:
             f"{name} is for listeners with SSL; clients of this one show no certificate",
             listener=listener.name,
             value=asked,
-            instead=f"{LISTENER_PREFIX}{listener.name.lower()}.{name}",
+            instead=f"{own_prefix(listener.name)}{name}",
         )
 
 
@@ -282,7 +281,7 @@ def _lifetime_ms(own: Settings, listener: str, mechanism: str) -> int:
 
 def _of_tokens(own: Settings, listener: str) -> Settings:
     """Return the settings of a listener, in which those of OAUTHBEARER count first."""
-    return own.with_prefix(f"{LISTENER_PREFIX}{listener.lower()}.{OAUTHBEARER.lower()}.")
+    return own.with_prefix(own_prefix(listener, OAUTHBEARER))
 
 
 async def _by_token(own: Settings, lifetime_ms: int, ground: SecurityGround) -> Method:
@@ -359,7 +358,7 @@ def _jaas(own: Settings, mechanism: str) -> Secret | None:
 
 
 def _own_name(listener: str, mechanism: str, name: str) -> str:
-    return f"{LISTENER_PREFIX}{listener.lower()}.{mechanism.lower()}.{name}"
+    return f"{own_prefix(listener, mechanism)}{name}"
 
 
 def _jaas_name(listener: str, mechanism: str) -> str:

@@ -10,7 +10,7 @@ from typing import Final
 
 from moldau.broker.settings.listener import read_listeners
 from moldau.broker.settings.network import max_connection_creation_rate, max_connections
-from moldau.broker.settings.of_listener import LISTENER_PREFIX
+from moldau.broker.settings.of_listener import own_prefix
 from moldau.broker.settings.threads import Dynamic, in_force
 from moldau.config import Settings
 
@@ -22,7 +22,7 @@ def connection_refusals(settings: Settings, before: Dynamic, after: Dynamic) -> 
     found = []
     for row in _LIMITS:
         for listener in read_listeners(settings).of_broker:
-            own_name = f"{LISTENER_PREFIX}{listener.name.lower()}.{row.name}"
+            own_name = f"{own_prefix(listener.name)}{row.name}"
             now = in_force(settings, before, own_name, row)
             wanted = in_force(settings, after, own_name, row)
             if wanted != now and wanted <= 0:

@@ -102,6 +102,13 @@ class OwnName:
         return self.row in (ROWS if self.mechanism is None else BY_MECHANISM)
 
 
+def own_prefix(listener: str, mechanism: str | None = None) -> str:
+    """Return what the names of a listener's own settings begin with, or those of a mechanism of
+    it."""
+    below = "" if mechanism is None else f"{mechanism.lower()}."
+    return f"{LISTENER_PREFIX}{listener.lower()}.{below}"
+
+
 def own_name(name: str, table: SettingTable, listeners: tuple[str, ...] = ()) -> OwnName | None:
     """Return the parts of a name; None for a name without the prefix. `listeners` are the known
     ones, which may have points in their names."""

@@ -18,7 +18,7 @@ from moldau.broker.settings.listener import read_listeners
 from moldau.broker.settings.log import num_recovery_threads_per_data_dir
 from moldau.broker.settings.network import num_io_threads, num_network_threads
 from moldau.broker.settings.node import background_threads
-from moldau.broker.settings.of_listener import LISTENER_PREFIX
+from moldau.broker.settings.of_listener import own_prefix
 from moldau.broker.settings.replication import num_replica_fetchers
 from moldau.broker.settings.resource import is_usable
 from moldau.broker.settings.tiered import (
@@ -70,7 +70,7 @@ def _threads(settings: Settings) -> Iterator[tuple[str, str, Setting[int]]]:
     for row in _POOLS:
         yield row.name, row.name, row
     for listener in read_listeners(settings).of_broker:
-        own_name = f"{LISTENER_PREFIX}{listener.name.lower()}.{num_network_threads.name}"
+        own_name = f"{own_prefix(listener.name)}{num_network_threads.name}"
         name = f"{num_network_threads.name} of listener {listener.name}"
         yield name, own_name, num_network_threads
 
