@@ -88,7 +88,8 @@ class AuditLog:
         in a dry run a denied request is served."""
         principal, host = client
         clock = self._runtime.clock
-        of_client = self._about(principal, host)
+        time = self._time()
+        of_client = _about(time, principal, host)
         line = _line(
             {
                 **of_client,
@@ -109,7 +110,7 @@ class AuditLog:
             is_allowed=verdict.is_allowed,
             is_network=is_network,
         )
-        self._lines += _left_out(self._about(), self._shares.take_left_out())
+        self._lines += _left_out(_about(time), self._shares.take_left_out())
         self._lines += _left_out(of_client, {verdict.is_allowed: share.left_out})
         if share.is_written:
             self._lines.append(_Line(line, verdict.is_allowed))
@@ -117,10 +118,8 @@ class AuditLog:
             self._is_writing = True
             self._writing = self._runtime.spawn(self._write(), name="audit-log")
 
-    def _about(self, principal: str | None = None, host: str | None = None) -> _About:
-        """Return what a line begins with: the time and a client, or none for several clients."""
-        now = datetime.fromtimestamp(self._runtime.clock.wall_ms() / 1000, UTC)
-        return {"time": now.isoformat(), "principal": principal, "host": host}
+    def _time(self) -> str:
+        return datetime.fromtimestamp(self._runtime.clock.wall_ms() / 1000, UTC).isoformat()
 
     async def aclose(self) -> None:
         """Write what is left, and close the file."""
@@ -141,7 +140,7 @@ class AuditLog:
         """Write the lines that wait, or count them as missing."""
         lines, self._lines = self._lines, []
         missing, self._missing = self._missing, {False: 0, True: 0}
-        left = [*_left_out(self._about(), missing), *lines]
+        left = [*_left_out(_about(self._time()), missing), *lines]
         try:
             await self._runtime.run_blocking(self._append, left)
         except OSError as error:
@@ -189,6 +188,11 @@ class AuditLog:
         full, self._file = self._file, self._open()
         self._has_turned = False
         full.close()
+
+
+def _about(time: str, principal: str | None = None, host: str | None = None) -> _About:
+    """Return what a line begins with. Without a client it is about several."""
+    return {"time": time, "principal": principal, "host": host}
 
 
 def _left_out(about: _About, counts: Mapping[bool, int]) -> list[_Line]:
