@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from moldau.streams import Stream, Streams, tumbling
+from moldau.streams import Stream, Streams, col, tumbling
 
 
 class Order(msgspec.Struct):
@@ -43,13 +43,18 @@ class Scored(msgspec.Struct):
     score: float
 
 
-def _streams() -> tuple[Streams, Stream[str, Order]]:
-    guarantee: Any = os.environ.get("BENCH_PROCESSING", "at_least_once")
-    app = Streams(os.environ.get("BENCH_APP", "bench"), processing=guarantee)
-    return app, app.stream(os.environ.get("BENCH_IN", "in"), Order, key=str)
-
-
+IN = os.environ.get("BENCH_IN", "in")
 OUT = os.environ.get("BENCH_OUT", "out")
+
+
+def _app() -> Streams:
+    guarantee: Any = os.environ.get("BENCH_PROCESSING", "at_least_once")
+    return Streams(os.environ.get("BENCH_APP", "bench"), processing=guarantee)
+
+
+def _streams() -> tuple[Streams, Stream[str, Order]]:
+    app = _app()
+    return app, app.stream(IN, Order, key=str)
 
 
 def _stateless() -> Streams:
@@ -77,6 +82,36 @@ def _shouted(order: Order) -> Order:
 
 def _priced(order: Order) -> Priced:
     return Priced(order.user, order.amount, order.country)
+
+
+def _expressions(kind: Any) -> Streams:
+    """The five stateless operators as expressions; `kind` is the type of the records, if any."""
+    app = _app()
+    orders: Any = app.stream(IN, kind, key=str) if kind else app.stream(IN, key=str)
+    (
+        orders.filter(col("amount") > 0)
+        .with_columns(amount=col("amount") * 1.19)
+        .filter(col("kind") != "bot")
+        .with_columns(country=col("country").upper())
+        .select("user", "amount", "country")
+        .to(OUT)
+    )
+    return app
+
+
+def _lambdas() -> Streams:
+    """The five stateless operators as functions of records without a type."""
+    app = _app()
+    orders: Any = app.stream(IN, key=str)
+    (
+        orders.filter(lambda order: order["amount"] > 0)
+        .map_values(lambda order: {**order, "amount": order["amount"] * 1.19})
+        .filter(lambda order: order["kind"] != "bot")
+        .map_values(lambda order: {**order, "country": order["country"].upper()})
+        .map_values(lambda order: {name: order[name] for name in Priced.__struct_fields__})
+        .to(OUT)
+    )
+    return app
 
 
 def _count() -> Streams:
@@ -131,3 +166,4 @@ def _scoring() -> Streams:
 
 stateless, count, windowed, join = _stateless(), _count(), _windowed(), _join()
 scoring = _scoring()
+expressions, untyped, lambdas = _expressions(Order), _expressions(None), _lambdas()

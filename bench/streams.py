@@ -436,6 +436,22 @@ def _goals(kind: str, libraries: Sequence[str]) -> list[Goal]:
     ]
 
 
+def _expression_table() -> Table:
+    """Measure the stateless operators as expressions and as functions."""
+    named = {
+        "expressions": "expressions",
+        "expressions, no type": "untyped",
+        "lambdas, no type": "lambdas",
+        "lambdas": "stateless",
+    }
+    cases = [Case(name, partial(throughput, OURS, kind, JOIN_KEYS)) for name, kind in named.items()]
+    goals = [Goal("expressions", "lambdas, no type", ratio_at_least=3.0)]
+    if JAVA in _libraries("stateless"):
+        cases.append(Case(JAVA, partial(throughput, JAVA, "stateless", JOIN_KEYS)))
+        goals.append(Goal("expressions", JAVA, ratio_at_least=6.0))
+    return Table(f"expressions, {JOIN_KEYS} keys", "records/s", cases, goals)
+
+
 def _worker_tables() -> Iterator[Table]:
     """Measure the gain from a second worker, where the app's functions cost most and where hardly
     at all. Bare processes, which share nothing but the broker, show the most that is possible."""
@@ -460,6 +476,7 @@ def tables() -> Iterator[Table]:
             ]
             title = f"{kind}, {keys} keys"
             yield Table(title, "records/s", cases, _goals(kind, libraries))
+    yield _expression_table()
     yield from _worker_tables()
     restored = [each for each in _libraries("count") if each in (OURS, JAVA)]
     yield Table(

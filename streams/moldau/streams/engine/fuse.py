@@ -16,6 +16,7 @@ from moldau.streams.engine.operators.versioned import AsOf
 from moldau.streams.engine.scope import Fields, Scope
 from moldau.streams.engine.sinks import Outlets
 from moldau.streams.engine.writer import Writer
+from moldau.streams.expressions import values
 from moldau.streams.expressions.kinds import without_none
 from moldau.streams.expressions.python import Coder, FieldSource
 from moldau.streams.expressions.tree import Apply, Field
@@ -79,9 +80,9 @@ def call(writer: Writer, function: Call, scope: Scope, *, hint: str = "f") -> st
 
 def coder(writer: Writer, record: Any, scope: Scope) -> Coder:
     """Return what writes the source of expressions over the value."""
-    known = scope.fields
-    names = {} if known is None else known.names
-    source = FieldSource(scope.value, without_none(record)[0], known is not None, names)
+    known = scope.fields or Fields()
+    kind, is_present = without_none(record)[0], scope.fields is not None
+    source = FieldSource(scope.value, kind, is_present, known.names, known.is_dict)
     return Coder(source, writer.bind, writer.variable)
 
 
@@ -175,6 +176,8 @@ def select(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
         weave.emit_children(writer, step, scope)
 
     def present(scope: Scope) -> None:
+        if operation.make is dict:
+            scope = _as_dict(writer, scope)
         source = coder(writer, operation.record, scope)
         names = {}
         for name, typed in operation.columns:
@@ -187,12 +190,26 @@ def select(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
             make = _made(writer, operation.make, names)
             weave.emit_children(writer, step, scope.changed(value="").known(Fields(names, make)))
             return
-        value = writer.variable("value")
+        assert scope.fields is not None
+        names = {**scope.fields.names, **names}
         parts = ", ".join(f"{name!r}: {text}" for name, text in names.items())
-        writer.line(f"{value} = {{**{scope.value}, {parts}}}")
-        weave.emit_children(writer, step, scope.changed(value=value).known(Fields()))
+        make = f"{{**{scope.value}, {parts}}}"
+        weave.emit_children(writer, step, scope.known(Fields(names, make, is_dict=True)))
 
     _if_present(writer, scope, present, absent)
+
+
+def _as_dict(writer: Writer, scope: Scope) -> Scope:
+    """Write code that makes sure of a dict, to which fields can be added. Return its scope."""
+    known = scope.fields
+    assert known is not None
+    if known.is_dict:
+        return scope
+    value, as_dict = writer.variable("value"), writer.bind(values.as_dict, "as_dict")
+    writer.line(
+        f"{value} = {scope.value} if type({scope.value}) is dict else {as_dict}({scope.value})"
+    )
+    return scope.changed(value=value).known(Fields(known.names, is_dict=True))
 
 
 def _made(writer: Writer, record: Any, names: dict[str, str]) -> str:
@@ -208,7 +225,7 @@ def takes_fields(step: Step) -> bool:
     """Whether a step needs only the fields of a value, not the value itself."""
     operation = step.operation
     if isinstance(operation, op.Select):
-        return operation.make is not dict
+        return True
     if isinstance(operation, op.Filter | op.MapValues):
         return operation.call.expression is not None
     return False

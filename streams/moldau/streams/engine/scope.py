@@ -9,10 +9,12 @@ from dataclasses import dataclass, field, replace
 @dataclass(frozen=True, slots=True)
 class Fields:
     """What is known of a value that is not null: sources of its fields. With `make` the value
-    exists only as its fields, until a step needs it: `make` is the source that makes it."""
+    exists only as its fields, until a step needs it: `make` is the source that makes it. If that
+    adds fields to a dict, the scope's value is the dict without them."""
 
     names: Mapping[str, str] = field(default_factory=dict)
     make: str | None = None
+    is_dict: bool = False
 
 
 @dataclass(frozen=True, slots=True)

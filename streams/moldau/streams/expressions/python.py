@@ -9,11 +9,18 @@ from __future__ import annotations
 import datetime
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from itertools import count
+from itertools import compress, count
 from typing import Any, Final
 
 from moldau.streams.expressions import values
-from moldau.streams.expressions.kinds import Kind, field_type, is_mapping, kind_of, without_none
+from moldau.streams.expressions.kinds import (
+    NUMBERS,
+    Kind,
+    field_type,
+    is_mapping,
+    kind_of,
+    without_none,
+)
 from moldau.streams.expressions.tree import SYMBOLS, Apply, Field, Literal
 from moldau.streams.expressions.typed import Typed, applied, checked, may_fail
 
@@ -32,6 +39,8 @@ class FieldSource:
     is_present: bool
     """Whether the record is never null."""
     fields: Mapping[str, str] = field(default_factory=dict)
+    is_dict: bool = False
+    """Whether a record without a declared type is known to be a dict."""
 
 
 class Coder:
@@ -87,7 +96,7 @@ class Coder:
                 text = source.fields[name]
                 is_nullable = may_be_null or not source.is_present
             elif kind_of(record) is Kind.ANY:
-                text = f"{self._bind(values.field, 'field')}({text}, {name!r})"
+                text = self._untyped(text, name, is_dict=source.is_dict and not at)
                 is_nullable = True
             else:
                 before, text = text, self._of_record(record, text, name)
@@ -98,6 +107,15 @@ class Coder:
                 is_nullable = is_nullable or may_be_null
             record = hint
         return text, is_nullable
+
+    def _untyped(self, text: str, name: str, *, is_dict: bool) -> str:
+        """Return the source of a field of a record without a declared type: most are dicts."""
+        if is_dict:
+            return f"{text}.get({name!r})"
+        found = f"{self._bind(values.field, 'field')}({text}, {name!r})"
+        if not text.isidentifier():
+            return found
+        return f"({text}.get({name!r}) if type({text}) is dict else {found})"
 
     @staticmethod
     def _of_record(record: Any, text: str, name: str) -> str:
@@ -185,8 +203,7 @@ class Coder:
         """Return the source of a function of operands that are not null."""
         assert isinstance(typed.node, Apply)
         if any(each.kind is Kind.ANY for each in typed.operands):
-            function = self._bind(ByType(typed.node), typed.name)
-            return f"{function}({', '.join(arguments)})"
+            return self._by_type(typed, arguments)
         if any(each.kind is Kind.NULL for each in typed.operands):
             return "None"
         if typed.name in _ARITHMETIC:
@@ -216,6 +233,26 @@ class Coder:
             case "cast":
                 return self._cast(typed, first)
         return f"{self._bind(values.utc, 'utc')}({first}).{typed.name}"
+
+    def _by_type(self, typed: Typed, arguments: list[str]) -> str:
+        """Return the source of a function of operands without a declared type. The usual types are
+        tried in the line itself, because a call costs more than what most functions do."""
+        assert isinstance(typed.node, Apply)
+        text = f"{self._bind(ByType(typed.node), typed.name)}({', '.join(arguments)})"
+        unknown = [each.kind is Kind.ANY for each in typed.operands]
+        tested = list(dict.fromkeys(compress(arguments, unknown)))
+        for kind in _usual(typed):
+            operands = tuple(
+                Typed(each.node, kind, is_nullable=False) if is_unknown else each
+                for each, is_unknown in zip(typed.operands, unknown, strict=True)
+            )
+            try:
+                guess = applied(typed.node, operands)
+            except TypeError:
+                continue
+            tests = " and ".join(f"type({each}) is {kind.__name__}" for each in tested)
+            text = f"({self._body(guess, arguments)} if {tests} else {text})"
+        return text
 
     def _arithmetic(self, typed: Typed, arguments: list[str]) -> str:
         if typed.name == "divide" and typed.kind is Kind.FLOAT:
@@ -270,6 +307,32 @@ _CASTS: Final[dict[tuple[Kind, Any], Callable[[Any], Any]]] = {
 _ARITHMETIC: Final = (
     "add", "subtract", "multiply", "divide", "negate", "floor_divide", "modulo",
 )  # fmt: skip
+_TEXT: Final = (
+    "upper",
+    "lower",
+    "strip",
+    "substring",
+    "concat",
+    "contains",
+    "starts_with",
+    "length",
+)
+
+
+def _usual(typed: Typed) -> tuple[type, ...]:
+    """Return the types that operands without a declared type usually have; the last one is the most
+    likely."""
+    known = {each.kind for each in typed.operands} - {Kind.ANY}
+    if typed.name in _TEXT:
+        return (str,)
+    if typed.name not in (*_ARITHMETIC, *_COMPARISONS) or not known <= {*NUMBERS, Kind.TEXT}:
+        return ()
+    if Kind.TEXT in known:
+        return (str,)
+    is_any = typed.name in _COMPARISONS and not known
+    return (str, int, float) if is_any else (int, float)
+
+
 _SPECIAL: Final = {
     "and": Coder._and_or,
     "or": Coder._and_or,

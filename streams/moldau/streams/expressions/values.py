@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import datetime
 import math
+from collections.abc import Mapping
 from typing import Any, Final, NoReturn
 
 UTC: Final = datetime.UTC
@@ -45,6 +46,13 @@ def field(record: Any, name: str) -> Any:
     if isinstance(record, str | bytes | int | float | list | tuple):
         raise TypeError(f"{record!r:.80} is {type(record).__name__}, and has no field {name!r}")
     return getattr(record, name, None)
+
+
+def as_dict(record: Any) -> dict[str, Any]:
+    """Return a record of any type as a dict, to which fields can be added."""
+    if isinstance(record, Mapping):
+        return dict(record)
+    raise TypeError(f"{record!r:.80} is {type(record).__name__}, and takes no further fields")
 
 
 def utc(time: datetime.datetime) -> datetime.datetime:
