@@ -95,4 +95,6 @@ def test_added_fields_are_seen_by_each_follower_and_keep_their_order() -> None:
     assert [each.value for each in driver.read("all", type=Any)] == [made]
     assert seen == [list(made.items())]
     assert [each.value for each in driver.read("some", type=Any)] == [{"c": "D", "a": 4, "z": 0}]
-    assert [each.value for each in driver.read("first", type=Any)] == [{"z": 0, "a": 1, "b": 2, "d": "d"}]
+    assert [each.value for each in driver.read("first", type=Any)] == [
+        {"z": 0, "a": 1, "b": 2, "d": "d"}
+    ]
