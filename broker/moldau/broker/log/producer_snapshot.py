@@ -155,16 +155,23 @@ class ProducerSnapshots:
             ) from error
 
     def load_latest(
-        self, state: ProducerState, log_start_offset: int, now_ms: int
+        self,
+        state: ProducerState,
+        log_start_offset: int,
+        now_ms: int,
+        *,
+        at_most: int | None = None,
     ) -> list[CorruptLog]:
-        """Set `state` to the newest valid snapshot, or to no producers at the log's start.
+        """Set `state` to the newest valid snapshot (of those up to `at_most`), or to no producers
+        at the log's start.
 
         The caller must replay the log from `state.end_offset`. Return the errors of the newer
         snapshots, which are removed.
         """
         refused = []
-        while self._offsets:
-            offset = self._offsets[-1]
+        for offset in reversed(self.offsets):
+            if at_most is not None and offset > at_most:
+                continue
             try:
                 state.load(self.read(offset), offset, now_ms)
             except CorruptLog as error:

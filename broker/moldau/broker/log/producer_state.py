@@ -400,11 +400,8 @@ class ProducerState:
         self.load((), end_offset, 0)
 
     def load(self, entries: Iterable[ProducerStateEntry], end_offset: int, now_ms: int) -> None:
-        """Load the entries of a snapshot at `end_offset`, without those that have expired.
-
-        The snapshot lies at or below the high watermark, so all its completed transactions are
-        replicated.
-        """
+        """Load the entries of a snapshot at `end_offset`, without those that have expired. If it
+        lies above the high watermark, `keep_unreplicated` is to follow."""
         self._entries = {
             entry.producer_id: entry
             for entry in entries
@@ -419,6 +416,18 @@ class ProducerState:
                 if entry.transaction_first_offset is not None
             )
         )
+        self._find_first_unstable()
+
+    @property
+    def unreplicated(self) -> tuple[CompletedTransaction, ...]:
+        """The transactions with a marker that may be above the high watermark, by their markers."""
+        return tuple(self._unreplicated)
+
+    def keep_unreplicated(self, known: Iterable[CompletedTransaction]) -> None:
+        """After `load`: transactions with markers below `end_offset`, of which some are not
+        replicated. A snapshot has only those without a marker."""
+        assert not self._unreplicated
+        self._unreplicated.extend(each for each in known if each.last_offset < self.end_offset)
         self._find_first_unstable()
 
     def _find_first_unstable(self) -> None:

@@ -35,9 +35,10 @@ Segments that do not stay are set aside under names that end in `.lost`, for an 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import count
+from typing import Final
 
 from moldau.broker.log import names
 from moldau.broker.log.checkpoint import read_pairs
@@ -51,8 +52,11 @@ from moldau.broker.log.segment import INDEX_KINDS, Segment
 from moldau.broker.log.transaction_index import AbortedTransaction
 from moldau.errors import CorruptLog, CorruptRecord
 from moldau.errors.codes import KafkaError
-from moldau.records import Batch
+from moldau.records import Batch, BatchHeader
 from moldau.runtime.files import Files
+
+_LOOKED_BACK: Final = 2
+"""The segments, at most, in which markers above the high watermark are looked for."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -291,17 +295,30 @@ class _Opener:
         snapshots.truncate(start, end)
         refused = snapshots.load_latest(self._producers, start, self._opening.now_ms)
         self._notes += [str(error) for error in refused]
+        self._keep_unreplicated(segments[: self._trusted], start)
         for segment in segments[: self._trusted]:
             if segment.next_offset > self._producers.end_offset:
-                self._replay(segment)
+                replay(self._producers, _batches_from(segment, self._producers.end_offset))
         if self._producers.end_offset < end:
             self._producers.advance_to(end)
 
-    def _replay(self, segment: Segment) -> None:
-        """Fold the batches of a trusted segment into the producer state, from where the state
-        ends."""
-        position = segment.offset_index.look_up(self._producers.end_offset).position
-        replay(self._producers, segment.batches(position))
+    def _keep_unreplicated(self, trusted: list[Segment], start: int) -> None:
+        """Find the transactions that ended below the snapshot, but above the high watermark. They
+        stay unstable until their markers are replicated. This looks back one segment at most."""
+        mark, end = self._opening.high_watermark, self._producers.end_offset
+        recent = [each for each in trusted if mark < each.next_offset and each.base_offset < end]
+        if mark >= end or len(recent) > _LOOKED_BACK:
+            return
+        tail = (header for each in recent for header in _headers(each, mark, end))
+        if not any(header.is_control for header in tail):
+            return
+        earlier = ProducerState(self._config.producer_expiration_ms)
+        self._snapshots.load_latest(earlier, start, self._opening.now_ms, at_most=mark)
+        for segment in trusted:
+            if earlier.end_offset < segment.next_offset and segment.base_offset < end:
+                replay(earlier, _batches_from(segment, earlier.end_offset))
+        earlier.on_high_watermark(mark)
+        self._producers.keep_unreplicated(earlier.unreplicated)
 
     def _follows(self, kept: list[Segment], segment: Segment) -> bool:
         """Whether `segment` may follow the one before it."""
@@ -395,6 +412,20 @@ class _Walk:
         if epoch >= 0:
             self._epochs.confirm(epoch, header.base_offset)
             self.epoch = epoch
+
+
+def _batches_from(segment: Segment, offset: int) -> Iterator[Batch]:
+    """Return the batches of a trusted segment from about `offset`."""
+    return segment.batches(segment.offset_index.look_up(offset).position)
+
+
+def _headers(segment: Segment, start: int, end: int) -> Iterator[BatchHeader]:
+    """Return the headers of the batches from `start` to `end`."""
+    for batch in _batches_from(segment, start):
+        if batch.header.base_offset >= end:
+            return
+        if batch.header.last_offset >= start:
+            yield batch.header
 
 
 def replay(producers: ProducerState, batches: Iterable[Batch]) -> None:

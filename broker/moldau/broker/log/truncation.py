@@ -96,7 +96,9 @@ class Truncation:
             if is_epoch_gone:
                 save_epochs(state)
             state.snapshots.truncate(state.log_start_offset, end)
+            unreplicated = state.producers.unreplicated
             state.snapshots.load_latest(state.producers, state.log_start_offset, 0)
+            state.producers.keep_unreplicated(unreplicated)
             replay(state.producers, self._reading.batches(state.producers.end_offset))
         except OSError as error:
             state.fail(error)
