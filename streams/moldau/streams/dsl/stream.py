@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, TypeVar, Unpack
+from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
 
 from moldau.streams.dsl import joins
 from moldau.streams.dsl.calls import NO_TYPE, call_of, check_sync, pair_call_of, stateless
@@ -45,7 +45,16 @@ V2 = TypeVar("V2")
 
 # A user's function takes the value, or key and value if it requires two arguments.
 Mapper = Callable[[V], V2] | Callable[[K, V], V2]
+OfValue = Callable[[V], V2]
+OfBoth = Callable[[K, V], V2]
 ErrorPolicy = Policy | str | None
+
+
+class How(TypedDict, total=False):
+    """The options of most operators."""
+
+    type: Any
+    on_error: ErrorPolicy
 
 
 class Stream(Node, Generic[K, V]):
@@ -89,13 +98,23 @@ class Stream(Node, Generic[K, V]):
         step = self._added(name, operation, value=kind, on_error=on_error)
         return Stream(self._graph, step)
 
+    @overload
     def map_values(
-        self,
-        function: Mapper[V, V2, K] | Column,
-        *,
-        type: Any = None,
-        on_error: ErrorPolicy = None,
-    ) -> Stream[K, V2]:
+        self, function: OfValue[V, Awaitable[V2]], **how: Unpack[How]
+    ) -> Stream[K, V2]: ...
+    @overload
+    def map_values(
+        self, function: OfBoth[K, V, Awaitable[V2]], **how: Unpack[How]
+    ) -> Stream[K, V2]: ...
+    @overload
+    def map_values(self, function: OfValue[V, V2], **how: Unpack[How]) -> Stream[K, V2]: ...
+    @overload
+    def map_values(self, function: OfBoth[K, V, V2], **how: Unpack[How]) -> Stream[K, V2]: ...
+    @overload
+    def map_values(self, function: Column, **how: Unpack[How]) -> Stream[K, Any]: ...
+    def map_values(
+        self, function: Any, *, type: Any = None, on_error: ErrorPolicy = None
+    ) -> Stream[K, Any]:
         """Map each value to another; the key stays."""
         call = self._call(function, "map_values")
         kind = self._result(call) if type is None else type
@@ -110,13 +129,17 @@ class Stream(Node, Generic[K, V]):
             ),
         )
 
+    @overload
     def flat_map(
-        self,
-        function: Mapper[V, Iterable[V2] | Awaitable[Iterable[V2]], K],
-        *,
-        type: Any = None,
-        on_error: ErrorPolicy = None,
-    ) -> Stream[K, V2]:
+        self, function: OfValue[V, Iterable[V2] | Awaitable[Iterable[V2]]], **how: Unpack[How]
+    ) -> Stream[K, V2]: ...
+    @overload
+    def flat_map(
+        self, function: OfBoth[K, V, Iterable[V2] | Awaitable[Iterable[V2]]], **how: Unpack[How]
+    ) -> Stream[K, V2]: ...
+    def flat_map(
+        self, function: Any, *, type: Any = None, on_error: ErrorPolicy = None
+    ) -> Stream[K, Any]:
         """Map each value to any number of values, under the same key."""
         call = call_of(function, "flat_map", awaits=True)
         kind = element_type(self._result(call)) if type is None else type
@@ -225,9 +248,23 @@ class Stream(Node, Generic[K, V]):
         )
         return Stream(self._graph, self._graph.add(merged))
 
+    @overload
     def select_key(
-        self, function: Mapper[V, K2, K] | Column, *, type: Any = None, on_error: ErrorPolicy = None
-    ) -> Stream[K2, V]:
+        self, function: OfValue[V, Awaitable[K2]], **how: Unpack[How]
+    ) -> Stream[K2, V]: ...
+    @overload
+    def select_key(
+        self, function: OfBoth[K, V, Awaitable[K2]], **how: Unpack[How]
+    ) -> Stream[K2, V]: ...
+    @overload
+    def select_key(self, function: OfValue[V, K2], **how: Unpack[How]) -> Stream[K2, V]: ...
+    @overload
+    def select_key(self, function: OfBoth[K, V, K2], **how: Unpack[How]) -> Stream[K2, V]: ...
+    @overload
+    def select_key(self, function: Column, **how: Unpack[How]) -> Stream[Any, V]: ...
+    def select_key(
+        self, function: Any, *, type: Any = None, on_error: ErrorPolicy = None
+    ) -> Stream[Any, V]:
         """Give each record another key. Later state is in the partition of the new key."""
         call = self._call(function, "select_key")
         kind = self._result(call) if type is None else type
@@ -289,9 +326,23 @@ class Stream(Node, Generic[K, V]):
         )
         return Stream(self._graph, self._graph.add(step))
 
+    @overload
     def group_by(
-        self, function: Mapper[V, K2, K] | Column, *, type: Any = None, on_error: ErrorPolicy = None
-    ) -> Grouped[K2, V]:
+        self, function: OfValue[V, Awaitable[K2]], **how: Unpack[How]
+    ) -> Grouped[K2, V]: ...
+    @overload
+    def group_by(
+        self, function: OfBoth[K, V, Awaitable[K2]], **how: Unpack[How]
+    ) -> Grouped[K2, V]: ...
+    @overload
+    def group_by(self, function: OfValue[V, K2], **how: Unpack[How]) -> Grouped[K2, V]: ...
+    @overload
+    def group_by(self, function: OfBoth[K, V, K2], **how: Unpack[How]) -> Grouped[K2, V]: ...
+    @overload
+    def group_by(self, function: Column, **how: Unpack[How]) -> Grouped[Any, V]: ...
+    def group_by(
+        self, function: Any, *, type: Any = None, on_error: ErrorPolicy = None
+    ) -> Grouped[Any, V]:
         """Group the records by a new key."""
         return self.select_key(function, type=type, on_error=on_error).group_by_key()
 
