@@ -67,11 +67,15 @@ $(VENV)/.docs: $(VENV)/.made
 	$(INSTALL) --group docs
 	@touch $@
 
+$(VENV)/.release: $(VENV)/.made
+	$(INSTALL) --group release
+	@touch $@
+
 .PHONY: venv
 venv: $(VENV)/.made ## make .venv with moldau and its tools
 
 .PHONY: peers
-peers: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.docs ## install other clients, the fuzzer and mkdocs: for conformance, bench and fuzz
+peers: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.docs $(VENV)/.release ## install other clients, the fuzzer, mkdocs and zig: for conformance, bench, fuzz and wheels
 
 .PHONY: demo
 demo: $(VENV)/.demo ## a shop: PostgreSQL, Connect, Streams and Spark, and a page of plots; ENGINE=spark runs the Streams app on Spark, KEEP=1 leaves it running with the console
@@ -109,7 +113,7 @@ test-newest: venv ## most of make test on the newest Python of this machine, if 
 # 5 to pytest: with ARGS="-k name". With AGAIN=yes what has failed beside other tests and their JVMs
 # runs again by itself, and is named by that; a part that did not come to its end fails all the same.
 .PHONY: test-deep
-test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers ## tests with Java, Spark, other clients, wheels, and the tests of the tests
+test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.release ## tests with Java, Spark, other clients, wheels, and the tests of the tests
 	$(PYTEST) -n $(DEEP_WORKERS) -m "($(DEEP)) and not spark" $(ARGS); others=$$?; \
 	$(PYTEST) -n $(SPARK_WORKERS) -m "($(DEEP)) and spark" $(ARGS); spark=$$?; \
 	case $$others$${spark}$(AGAIN) in \
@@ -165,7 +169,7 @@ fuzz: $(VENV)/.fuzz ## coverage-guided fuzzing, SECONDS for each target
 	$(BIN)/python -m tests.fuzz all --seconds $(SECONDS)
 
 .PHONY: dist
-dist: venv ## wheels and source archives of all distributions, in dist/; ARGS="--python PATH"
+dist: $(VENV)/.release ## wheels of all distributions for each kind of Linux, and source archives, in dist/; ARGS="--here" for this machine alone
 	@$(BIN)/python -m release $(ARGS)
 
 .PHONY: docs

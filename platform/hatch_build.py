@@ -8,6 +8,8 @@ A wheel gets the module and a platform tag; an editable installation gets it in 
 source. Cython runs here, so neither the repository nor the source distribution carries C.
 Two builds by one compiler are equal, byte by byte.
 
+Wheels for other systems than this machine are made by `make dist` (release/kernels.py).
+
 A wheel is for one version of Python (cp311, not abi3): the kernel reads lists, tuples and bytes by
 macros and reuses records through a free list, neither of which the limited API has.
 """

@@ -2,8 +2,9 @@
 
 Invariants: sources are copied first, so nothing that lies in the tree gets into an archive; two
 builds of one commit with one compiler are equal, byte by byte (SOURCE_DATE_EPOCH is the commit's
-date unless it is set); the wheels of the platform are one for each given Python, with the kernel,
-and one that fits everywhere, without it. An installer takes the first that fits.
+date unless it is set); the wheels of the platform are one for each kernel (`release.kernels`), one
+for each Python that it is compiled for by this machine's compiler, and one that fits everywhere,
+without a kernel. An installer takes the first that fits.
 """
 
 from __future__ import annotations
@@ -14,10 +15,20 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Final
 
+from release.kernels import (
+    Kernel,
+    KernelFailed,
+    compile_kernel,
+    copy_headers,
+    has_compiler,
+    translate,
+)
 from release.man import write as write_man
+from release.retag import with_module
 
 ROOT: Final = Path(__file__).parents[1]
 DISTRIBUTIONS: Final = ("platform", "broker", "streams", "connect", "connectors")
@@ -31,9 +42,13 @@ class BuildFailed(Exception):
     """A build ended with an error; the text is what it said."""
 
 
-def build(out: Path, pythons: Sequence[str], epoch: str | None = None) -> list[Path]:
+def build(
+    out: Path, pythons: Sequence[str], epoch: str | None = None, kernels: Sequence[Kernel] = ()
+) -> list[Path]:
     """Empty `out` of earlier archives, fill it, and return the files, sorted. Raise BuildFailed.
     `epoch` is the date of what is in the archives, in seconds since 1970."""
+    if kernels and not has_compiler():
+        raise BuildFailed("zig is not installed: `make dist` installs it (the group `release`)")
     out.mkdir(parents=True, exist_ok=True)
     for old in (*out.glob("moldau*.whl"), *out.glob("moldau*.tar.gz")):
         old.unlink()
@@ -46,8 +61,27 @@ def build(out: Path, pythons: Sequence[str], epoch: str | None = None) -> list[P
         for python in dict.fromkeys(pythons):
             command: list[str | Path] = ["build", "--wheel", "--python", python, "-o", out]
             _uv([*command, Path(folder) / "platform"], epoch)
+        if kernels:
+            _add_kernels(out, kernels, Path(folder))
     (out / ".gitignore").unlink(missing_ok=True)
     return sorted((*out.glob("moldau*.whl"), *out.glob("moldau*.tar.gz")))
+
+
+def _add_kernels(out: Path, kernels: Sequence[Kernel], folder: Path) -> None:
+    """Compile all, as many at a time as there are cores, and make a wheel of each."""
+    (plain,) = out.glob("moldau_platform-*-py3-none-any.whl")
+    workshop = folder / "kernels"
+    try:
+        source = translate(folder / "platform", workshop)
+        for headers in {each.headers for each in kernels}:
+            copy_headers(headers, workshop)
+        with ThreadPoolExecutor(os.cpu_count()) as threads:
+            built = threads.map(lambda each: compile_kernel(each, workshop, source), kernels)
+            modules = list(built)
+    except KernelFailed as failure:
+        raise BuildFailed(str(failure)) from failure
+    for kernel, module in zip(kernels, modules, strict=True):
+        with_module(plain, kernel.module, module, kernel.tag)
 
 
 def _copied(name: str, folder: Path) -> Path:

@@ -1,50 +1,13 @@
-"""The newest Python of this machine: `python -m tests.newest_python` prints where it is.
-
-It looks where interpreters usually are: on the path, and where pyenv and uv keep theirs. Counted
-are released versions of CPython with its lock, up to the newest that moldau is tested with.
-"""
+"""The newest Python of this machine: `python -m tests.newest_python` prints where it is."""
 
 from __future__ import annotations
 
 import os
-import subprocess
 import sys
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
 
-OLDEST: Final = (3, 11)
-NEWEST: Final = (3, 14)
-ASK: Final = (
-    "import ensurepip, sys, sysconfig, venv; "
-    "is_plain = sys.implementation.name == 'cpython' and sys.version_info.releaselevel == 'final'; "
-    "is_free = sysconfig.get_config_var('Py_GIL_DISABLED'); "
-    "print(*sys.version_info[:3] if is_plain and not is_free else '')"
-)
-ANSWERS_WITHIN_S: Final = 30
-
-
-def candidates(path: str, home: Path) -> Iterator[Path]:
-    """Files that may be interpreters."""
-    for folder in path.split(os.pathsep):
-        yield from sorted(Path(folder).glob("python3.[0-9]*[0-9]"))
-    yield from sorted(home.glob(".pyenv/versions/*/bin/python3"))
-    yield from sorted(home.glob(".local/share/uv/python/cpython-*/bin/python3"))
-
-
-def version(python: Path) -> tuple[int, ...]:
-    """What it says; () if it is none that counts, or does not run."""
-    try:
-        answer = subprocess.run(  # noqa: S603
-            [python, "-c", ASK],
-            capture_output=True,
-            timeout=ANSWERS_WITHIN_S,
-            check=True,
-            text=True,
-        )
-        return tuple(map(int, answer.stdout.split()))
-    except (OSError, subprocess.SubprocessError, ValueError):
-        return ()
+from release.pythons import NEWEST, OLDEST, candidates, version
 
 
 def newest(among: Iterable[Path], than: tuple[int, ...]) -> Path | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tests.newest_python import candidates, newest
+from release.pythons import candidates
+from tests.newest_python import newest
 
 
 def interpreter(path: Path, says: str, status: int = 0) -> Path:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import pickle
+import sys
 from collections.abc import Callable
 from contextlib import suppress
 from inspect import signature
@@ -395,3 +396,9 @@ def test_records_are_values(records: Any) -> None:
 def test_records_can_be_sent_to_another_process() -> None:
     record = Record(7, NOW, b"k", None, (("h", None),))
     assert pickle.loads(pickle.dumps(record)) == record  # noqa: S301
+
+
+def test_plain_python_is_told_with_the_python_and_the_machine(records: Any) -> None:
+    notice = records.kernel_notice()
+    assert (notice is None) == (records.KERNEL == "compiled")
+    assert notice is None or f"for cpython 3.{sys.version_info.minor} on " in notice

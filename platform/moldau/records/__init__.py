@@ -10,6 +10,7 @@
 
 Only format version 2 exists; older ones are rejected. Bad bytes always raise `CorruptRecord`.
 `KERNEL` says whether the loops run compiled or in plain Python; nothing else differs.
+`kernel_notice` is the line about it for users.
 """
 
 from __future__ import annotations
@@ -54,6 +55,7 @@ from moldau.records.kernel import (
     Slot,
     decode_usual,
     java_string_hash,
+    kernel_notice,
     murmur2,
     span_list,
     with_contents,
@@ -132,6 +134,7 @@ __all__ = [
     "find_last",
     "iter_records",
     "java_string_hash",
+    "kernel_notice",
     "murmur2",
     "open_batch",
     "partition_for_key",

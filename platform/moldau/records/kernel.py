@@ -6,6 +6,7 @@ kernel is ever loaded. The same tests check both.
 
 from __future__ import annotations
 
+import sys
 from typing import TYPE_CHECKING
 
 __all__ = [
@@ -62,3 +63,17 @@ else:
         KERNEL = "pure"
     for _name in __all__[1:]:
         globals()[_name] = getattr(_kernel, _name)
+
+
+def kernel_notice() -> str | None:
+    """A line for users of an installation without the compiled kernel; None if it has one."""
+    if KERNEL == "compiled":
+        return None
+    from sysconfig import get_platform  # only here: each command would pay for it
+
+    version = ".".join(map(str, sys.version_info[:2]))
+    return (
+        "records are read and written in plain Python, about ten times slower: this installation"
+        f" has no compiled kernel for {sys.implementation.name} {version} on {get_platform()};"
+        " docs/install.md says which wheels have one"
+    )
