@@ -169,7 +169,7 @@ fuzz: $(VENV)/.fuzz ## coverage-guided fuzzing, SECONDS for each target
 	$(BIN)/python -m tests.fuzz all --seconds $(SECONDS)
 
 .PHONY: dist
-dist: $(VENV)/.release ## wheels of all distributions for each kind of Linux, and source archives, in dist/; ARGS="--here" for this machine alone
+dist: $(if $(findstring --here,$(ARGS)),venv,$(VENV)/.release) ## wheels of all distributions for each kind of Linux, and source archives, in dist/; ARGS="--here" for this machine alone
 	@$(BIN)/python -m release $(ARGS)
 
 .PHONY: docs
