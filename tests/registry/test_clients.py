@@ -1,4 +1,5 @@
-"""Registry clients of others against our registry: confluent-kafka's, npm's and Go's."""
+"""Registry clients of others against our registry: confluent-kafka's, npm's, Go's and Java's. The
+last is Spring Cloud's, as Confluent's own is not on Maven Central."""
 
 from __future__ import annotations
 
@@ -6,16 +7,20 @@ import json
 import os
 import subprocess
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from moldau.testing import SyncEmbeddedBroker
 from tests.conformance.built import go_program, npm_modules
+from tests.peers.apache_kafka import PeerMissing, cache_folder, fetch_jars
 from tests.registry.served import USER, USER_2, USER_BAD, process
+from tests.suites import may_use_java
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
 
+SPRING = "1.1.5"
 KAFKAJS = {"@kafkajs/confluent-schema-registry": "4.1.0"}
 CONFLUENT = {"@confluentinc/schemaregistry": "1.10.1"}
 
@@ -112,7 +117,27 @@ def test_go_client(url: str) -> None:
     assert told["missing"] == 40403
 
 
+def test_spring_clouds_java_client(url: str) -> None:
+    jars = cache_folder().parent / "spring-registry" / SPRING
+    try:
+        if not jars.is_dir():
+            fetch_jars(
+                jars, [f"org.springframework.cloud:spring-cloud-schema-registry-client:{SPRING}"]
+            )
+    except PeerMissing as missing:
+        pytest.skip(f"Spring Cloud's registry client cannot be had here: {missing}")
+    may_use_java()
+    source = Path(__file__).with_name("SpringClient.java")
+    told = _printed(["java", "-cp", f"{jars}{os.sep}*", str(source), url, USER])
+    own = [line.removeprefix("> ") for line in told if line.startswith("> ")]
+    assert own == ["same", USER, USER, "not found"]
+
+
 def _run(command: list[str], **environment: str) -> str:
+    return _printed(command, **environment)[-1]
+
+
+def _printed(command: list[str], **environment: str) -> list[str]:
     done = subprocess.run(  # noqa: S603 - programs of this folder
         command,
         env={**os.environ, **environment},
@@ -122,4 +147,4 @@ def _run(command: list[str], **environment: str) -> str:
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    return done.stdout.strip().splitlines()[-1]
+    return done.stdout.strip().splitlines()
