@@ -15,7 +15,7 @@ SEED ?=
 NAMES ?=
 # Which tests on the newest Python: "... and not long" takes the quick files alone.
 NEWEST ?= not deep and not slow
-# Which of the deep tests: DEEP="deep and not hunt" is what .ci/run takes.
+# Which of the deep tests: .ci/run leaves out hunts for planted bugs and soak (tests/soak.py).
 DEEP ?= deep
 CYCLES ?= 50
 NODES ?= 1

@@ -3,7 +3,8 @@
 A test is deep if it needs Java (Apache Kafka itself, Spark), runs other clients as processes of
 their own, kills workers and waits for their sessions to end, builds wheels, runs benches, or is a
 test of the tests: a hunt for planted bugs over many seeds. The rules below mark such tests `deep`
-as they are collected; a test may also carry `@pytest.mark.deep` itself.
+as they are collected; a test may also carry `@pytest.mark.deep` itself. `.ci/run` leaves out hunts
+and what `tests/soak.py` names.
 
 Invariant: a test that asks for Java without being deep fails (`may_use_java`), so the quick suite
 cannot grow slow unseen.
@@ -19,6 +20,8 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
+
+from tests import soak
 
 ROOT: Final = Path(__file__).parent.parent
 DURATIONS: Final = ROOT / "tests" / "durations.toml"
@@ -169,18 +172,31 @@ def long_files() -> frozenset[str]:
 
 
 def seeds(every: Iterable[int], quick: int) -> list[Any]:
-    """Parameters of a test: the first `quick` are of both suites, the others of the deep one."""
+    """Parameters of a test: the first `quick` are of both suites, the others of the deep one, where
+    they are soak."""
+    more = (pytest.mark.deep, pytest.mark.soak)
     return [
-        pytest.param(each, marks=pytest.mark.deep if number >= quick else ())
+        pytest.param(each, marks=more if number >= quick else ())
         for number, each in enumerate(every)
     ]
+
+
+def named(item: pytest.Item) -> str:
+    """Return the test's file and name, without its case."""
+    return item.nodeid.partition("[")[0]
+
+
+def case_of(item: pytest.Item) -> str | None:
+    """Return the parametrized case, if the test has any."""
+    callspec = getattr(item, "callspec", None)
+    return None if callspec is None else str(callspec.id)
 
 
 def is_deep(item: pytest.Item) -> bool:
     """Whether the rules above, or its own mark, put the test in the deep suite."""
     if item.get_closest_marker("deep") is not None:
         return True
-    name = item.nodeid.partition("[")[0]
+    name = named(item)
     if is_deep_file(name) or name in DEEP_TESTS:
         return True
     if DEEP_FIXTURES & set(getattr(item, "fixturenames", ())):
@@ -191,7 +207,10 @@ def is_deep(item: pytest.Item) -> bool:
 
 
 def mark(items: list[pytest.Item]) -> None:
-    """Marks what is deep, which of that is a hunt or starts Spark, and what is of a long file."""
+    """Marks what is deep, which of that is a hunt, soak or starts Spark, and what is of a long
+    file."""
+    if missing := soak.without_a_case((named(item), case_of(item)) for item in items):
+        raise pytest.UsageError(f"tests/soak.py keeps no case of {', '.join(missing)}")
     for item in items:
         file = item.nodeid.partition("::")[0]
         if file in long_files():
@@ -202,7 +221,9 @@ def mark(items: list[pytest.Item]) -> None:
             if not may_be_deep(file):
                 raise pytest.UsageError(f"{item.nodeid} is deep: name it in tests/suites.py")
             item.add_marker(pytest.mark.deep)
-        if item.nodeid.partition("[")[0] in HUNTS:
+            if soak.is_soak(named(item), case_of(item)):
+                item.add_marker(pytest.mark.soak)
+        if named(item) in HUNTS:
             item.add_marker(pytest.mark.hunt)
 
 

@@ -12,7 +12,7 @@ from tests.architecture.sources import ROOT, python
 QUICK, SPARK, OTHERS = (
     "not deep and not slow",
     "(deep) and spark",
-    "(deep and not hunt) and not spark",
+    "(deep and not hunt and not soak) and not spark",
 )
 
 
@@ -44,7 +44,8 @@ def test_other_expressions_leave_nothing_out(expression: str) -> None:
 def test_the_first_seeds_are_of_both_suites() -> None:
     marks = [list(each.marks) for each in suites.seeds(range(3), quick=1)]
 
-    assert marks == [[], [pytest.mark.deep], [pytest.mark.deep]]
+    more = [pytest.mark.deep, pytest.mark.soak]
+    assert marks == [[], more, more]
 
 
 def test_a_deep_test_in_a_file_that_does_not_look_so_is_refused(

@@ -137,7 +137,7 @@ Read = Callable[[Path, str], list[int]]
 SINKS: Final[dict[str, tuple[Read, list[str]]]] = {
     "parquet": (_parquet, ["runner", "broker"]),
     "delta": (_delta, ["driver"]),
-    "jdbc": (_database, ["worker"]),
+    "jdbc": (_database, ["worker", "broker"]),
 }
 ALL: Final = ["runner", "driver", "worker", "broker"]
 

@@ -61,7 +61,7 @@ def test_every_key_is_found_from_a_thread_and_from_a_coroutine(
         given = {
             "bootstrap.servers": cluster.servers,
             "state.dir": str(tmp_path),
-            "commit.interval.ms": 60_000,
+            "commit.interval.ms": 500,
         }
         await beside(run_here(app.plan(), given, app.running), ask(cluster))
 

@@ -1,0 +1,148 @@
+"""What `make test-deep` runs and `.ci/run` does not, beside the hunts: more seeds, kills or
+variants of what another test in continuous integration shows. `tests/suites.py` marks it `soak`.
+
+`KEPT` names parametrized tests and the cases that stay: the cheapest that show the behaviour, or
+one of each kind where kinds differ. The other cases are soak. `SHOWN_ELSEWHERE` names whole tests,
+each with the test that stays and shows the same in less time.
+
+Invariant: of each test in `KEPT` at least one case stays, and no test in `SHOWN_ELSEWHERE` stands
+for another one (tests/architecture/test_soak.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Final
+
+KEPT: Final[dict[str, frozenset[str]]] = {
+    f"tests/{test}": frozenset(cases)
+    for test, cases in {
+        # More seeds of one simulation. Each is also in `make test`, with seeds that failed once.
+        "broker/cluster/test_storm.py::test_a_cluster_survives_the_storms_of_the_day": ["0"],
+        "broker/cluster/queues/test_storm.py::test_queues_survive_more_storms": ["0"],
+        "broker/cluster/transactional/test_storm.py::test_transactions_survive_more_storms": [
+            *("20", "30", "40")
+        ],
+        "broker/cluster/transactional/test_client_storm.py::test_programs_survive_more_storms": [
+            "10"
+        ],
+        "streams/simulation/test_streams_simulation.py"
+        "::test_everything_counts_once_in_many_worlds": ["3"],
+        "streams/broker/test_random_apps.py::test_apps_on_a_broker_come_to_what_the_model_says": [
+            "3"
+        ],
+        "streams/spark/test_differences.py::test_more_random_apps_come_to_what_the_model_says": [
+            "0"
+        ],
+        "spark/test_streams_differences.py::test_a_random_app_comes_to_what_the_model_says": ["0"],
+        # The first parts have all scripts by hand and one of each family.
+        "streams/broker/test_kafka_topologies.py::test_every_topology_runs_on_a_broker": [
+            *("0", "1", "2")
+        ],
+        # One strategy of each protocol, on our broker; what differs on Kafka's once.
+        "conformance/test_mixed_groups.py"
+        "::test_each_shares_with_ours_and_leads_once_and_follows_once": [
+            *("quick_moldau-range", "quick_moldau-cooperative-sticky", "quick_moldau-consumer"),
+            "quick_kafka-consumer",
+        ],
+        "conformance/test_mixed_groups.py::test_all_in_one_group_are_restarted_one_by_one": [
+            *("range-quick_moldau", "consumer-quick_moldau")
+        ],
+        "conformance/test_mixed_groups.py::test_static_members_come_again_to_what_they_had": [
+            *("range-quick_moldau", "consumer-quick_moldau", "cooperative-sticky-quick_kafka")
+        ],
+        "conformance/test_mixed_groups.py"
+        "::test_a_group_becomes_cooperative_in_two_rounds_of_restarts": ["quick_moldau"],
+        "conformance/test_mixed_groups.py"
+        "::test_a_group_goes_to_the_new_protocol_and_back_while_it_works": ["quick_moldau"],
+        "conformance/test_mixed_groups.py::test_all_outlive_a_broker_that_is_killed": [
+            *("cooperative-sticky", "consumer")
+        ],
+        # What the client or a command does is the same with either protocol or place to begin; each
+        # case runs on our broker in `make test`, and one or two on Kafka's here.
+        "client/group/test_real_groups.py"
+        "::test_members_share_come_and_go_and_nothing_is_left_out": [
+            *("apache-kafka-cooperative", "apache-kafka-consumer")
+        ],
+        "client/group/test_real_groups.py::test_a_static_member_comes_back_to_its_partitions": [
+            *("apache-kafka-cooperative", "apache-kafka-consumer")
+        ],
+        "client/group/test_real_groups.py"
+        "::test_who_does_not_poll_loses_its_partitions_and_cannot_commit": [
+            "apache-kafka-consumer"
+        ],
+        "client/group/test_real_groups.py::test_a_pattern_finds_topics_that_come_later": [
+            "apache-kafka-consumer"
+        ],
+        "client/producer/test_transaction_blocks.py"
+        "::test_a_partition_that_goes_to_another_member_aborts_the_block": [
+            "apache-kafka-consumer"
+        ],
+        "client/producer/test_killed_copies.py::test_many_kills_change_nothing": ["consumer"],
+        "cli/test_consume_gone.py"
+        "::test_a_log_that_is_trimmed_under_a_slow_reader_is_read_from_what_is_left": [
+            "apache-kafka-beginning"
+        ],
+        "cli/test_topic_changes.py::test_settings_of_a_topic_that_there_is_not_are_told_at_once": [
+            "apache-kafka-words0"
+        ],
+        "examples/test_queue.py::test_every_message_is_handled_though_a_worker_is_killed": [
+            "moldau"
+        ],
+        # A worker of Java's and ours take turns: with and without a source's own boundaries.
+        "connect/worker/test_java_worker.py"
+        "::test_exactly_once_sources_go_on_at_the_others_worker": ["True"],
+        "connect/worker/test_java_worker.py::test_each_has_the_other_fence_its_older_tasks": [
+            "True"
+        ],
+        # A dead letter is made by one piece of code from what any deserializer refuses.
+        "connectors/spark/test_dead_letters.py"
+        "::test_bad_values_of_a_registry_are_dead_letters_as_they_came_and_only_once": ["json"],
+        # A batch is known by its number to any sink. `test_runner` writes Delta's and files;
+        # `test_dead_letters` kills a runner, `test_copy_kills` a driver.
+        "connectors/spark/test_kills.py::test_kills_lose_nothing_and_repeat_nothing": ["jdbc"],
+        "connectors/spark/test_connect_batches.py"
+        "::test_large_batches_go_through_the_spool_of_a_server_and_on_after_a_kill": ["jdbc"],
+        "connectors/spark/test_worker.py::test_a_task_runs_on_a_spark_connect_server": [
+            "shared-local"
+        ],
+        "connectors/spark/checkpoint/test_generations.py"
+        "::test_a_query_with_state_does_not_begin_anew_among_its_files": ["stateful2"],
+        # The disk's model finds most of these: one of them, and those that have their own test.
+        "runtime/test_disk_mutants.py::test_a_wrong_disk_is_found": [
+            *("a_sync_makes_nothing_durable", "a_second_sync_makes_a_failed_one_good"),
+            *("names_of_one_directory_survive_together", "sectors_are_never_torn"),
+            "sectors_arrive_in_order",
+        ],
+    }.items()
+}
+"""The deep cases that `.ci/run` takes, by test. `make test` takes all that are not deep."""
+
+SHOWN_ELSEWHERE: Final = {
+    f"tests/{test}": f"tests/{other}"
+    for test, other in {
+        "connectors/spark/test_deployments.py"
+        "::test_a_query_on_the_shared_server_ends_when_the_deploy_is_changed_to_local": "connectors"
+        "/spark/test_deployments.py"
+        "::test_a_shared_server_and_a_remote_one_go_on_with_the_checkpoint",
+    }.items()
+}
+"""Whole tests, each with one that stays."""
+
+
+def is_soak(test: str, case: str | None) -> bool:
+    """Whether `.ci/run` leaves the case of the test out."""
+    if test in SHOWN_ELSEWHERE:
+        return True
+    return test in KEPT and case not in KEPT[test]
+
+
+def without_a_case(cases: Iterable[tuple[str, str | None]]) -> list[str]:
+    """Return tests of `KEPT` of which several cases are here and none that stays."""
+    found: dict[str, set[str | None]] = {}
+    for test, case in cases:
+        if test in KEPT:
+            found.setdefault(test, set()).add(case)
+    return sorted(
+        test for test, those in found.items() if len(those) > 1 and not those & KEPT[test]
+    )
