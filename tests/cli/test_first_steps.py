@@ -96,7 +96,7 @@ def test_help_and_usage_are_those_of_the_action() -> None:
     assert done.out.startswith("usage: moldau topic create ")
     wrong = moldau("topic", "create", "a", "--partition", "2")
     assert wrong.code == 2
-    assert "unrecognized arguments: --partition" in wrong.err
+    assert "unrecognized arguments: --partition 2; did you mean --partitions?" in wrong.err
     assert "usage: moldau topic create " in wrong.err
 
 
@@ -237,3 +237,9 @@ def test_a_file_shared_with_java_may_have_keys_of_others(
     done = moldau(*words, bootstrap=moldau_broker.bootstrap_servers, directory=tmp_path)
     assert done.code == 0
     assert "my.company.retry: no client has this setting, so it is left out" in done.err
+
+
+def test_a_template_behind_the_f_of_kcat_is_sent_to_format() -> None:
+    wrong = moldau("consume", "orders", "-f", "%k %v\\n")
+    assert wrong.code == 2
+    assert "a template of lines goes behind --format" in wrong.err

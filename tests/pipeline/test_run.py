@@ -46,7 +46,7 @@ def test_it_runs_shows_its_state_and_is_taken_down(tmp_path: Path) -> None:
         run.stop(signal.SIGINT)
 
     assert folder.counts() == {"to": 1, "be": 1, "or": 1, "not": 1}
-    assert "nothing was deleted" in folder.moldau("pipeline", "down", "--delete", code=1)
+    assert "nothing was deleted: type yes" in folder.moldau("pipeline", "down", "--delete", code=1)
     assert (folder.path / ".moldau" / "words").is_dir()
     folder.moldau("pipeline", "down", "--delete", source="yes\n")
     assert not (folder.path / ".moldau" / "words").exists()

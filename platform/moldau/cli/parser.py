@@ -10,6 +10,7 @@ from moldau.cli.command import UsageError
 
 _VALUE: Final = re.compile(r"-(\d+(ms|s|m|h|d)?|\d*\.\d+)$")
 """Words that begin with a hyphen and are values: numbers, and times such as -1h."""
+_RATIO: Final = 0.7
 
 
 class HelpGiven(Exception):
@@ -47,8 +48,21 @@ class Parser(argparse.ArgumentParser):
         command."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
-            self.error(f"unrecognized arguments: {' '.join(unknown)}")
+            self.error(f"unrecognized arguments: {' '.join(unknown)}{self._hint(unknown)}")
         return found, unknown
+
+    def _hint(self, unknown: list[str]) -> str:
+        """Return the option that is most similar to the first unknown one, as a question, or
+        where a template of lines belongs, which kcat takes behind `-f`."""
+        from difflib import get_close_matches
+
+        if "--format" in self._option_string_actions and any("%" in each for each in unknown):
+            return "; a template of lines goes behind --format"
+
+        known = [each for each in self._option_string_actions if each.startswith("--")]
+        option = next((each.partition("=")[0] for each in unknown if each.startswith("--")), "")
+        near = get_close_matches(option, known, n=1, cutoff=_RATIO) if option else []
+        return f"; did you mean {near[0]}?" if near else ""
 
     def print_help(self, file: Any = None) -> None:
         self._out.write(self.format_help())

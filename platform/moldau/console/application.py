@@ -22,7 +22,7 @@ from moldau.console.connectors import Connectors
 from moldau.console.dead_letters import DeadLetters
 from moldau.console.health import HEALTH, alive
 from moldau.console.logins import LoginPages, Logins
-from moldau.console.pages import MISSING, Pages
+from moldau.console.pages import MISSING, UNFIT, Pages
 from moldau.console.pipelines import Pipelines
 from moldau.console.rendering import BadForm, Renderer, asset, check_host, check_origin
 from moldau.console.rest import Refused
@@ -101,7 +101,7 @@ class Guard:
         except BadForm as error:
             return failure(request, 400, "That does not work yet", str(error))
         except KafkaError as error:
-            status = 404 if error.code in MISSING else 502
+            status = 404 if error.code in MISSING else 400 if error.code in UNFIT else 502
             title = "It is not there" if status == 404 else "The cluster refuses"
             return failure(request, status, title, str(error))
         except RegistryError as error:

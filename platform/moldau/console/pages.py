@@ -317,3 +317,17 @@ MISSING: Final = frozenset(
     )
 )
 """The errors that mean: what the page is about does not exist."""
+
+UNFIT: Final = frozenset(
+    (
+        ErrorCode.INVALID_CONFIG,
+        ErrorCode.INVALID_PARTITIONS,
+        ErrorCode.INVALID_REPLICATION_FACTOR,
+        ErrorCode.INVALID_REQUEST,
+        ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.POLICY_VIOLATION,
+        ErrorCode.SECURITY_DISABLED,
+        ErrorCode.TOPIC_ALREADY_EXISTS,
+    )
+)
+"""The errors that mean: the cluster works, and what a form says does not fit it."""

@@ -650,7 +650,10 @@ def _cannot_connect(address: Address, why: str) -> KafkaError:
 
 
 def _untrusted(address: Address, error: ssl.SSLCertVerificationError) -> KafkaError:
-    reason = "the broker's certificate is not trusted"
+    reason = (
+        "the broker's certificate is not trusted: give the authority that signed it, as "
+        "ssl.truststore.location"
+    )
     facts = {"address": str(address), "why": error.verify_message or str(error)}
     return Untrusted(ErrorCode.NETWORK_EXCEPTION, reason, **facts)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import socket
 import subprocess
 import sys
 import urllib.request
@@ -13,6 +14,7 @@ import pytest
 
 from moldau.cli.command import Context
 from moldau.connect.commands.dev import command
+from moldau.errors import MoldauError
 from moldau.plugins import Plugins
 
 
@@ -61,3 +63,16 @@ def test_parts_that_are_open_to_the_network_are_warned_of(
     console, registry = told("--console", "0.0.0.0:8080", "--registry", "10.0.0.1:8081")
     assert "0.0.0.0 lets every visitor change the cluster; --http-config or" in console
     assert "10.0.0.1:8081 lets every visitor change schemas; --http-config of" in registry
+
+
+def test_a_port_of_the_broker_that_is_in_use_is_told_with_another_option(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    parser = ArgumentParser()
+    command.configure(parser)
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        context = Context(StringIO(), StringIO(), {}, no_plugins)
+        with pytest.raises(MoldauError, match=rf"stop it, or give another, as --port {port + 1}"):
+            command.run(parser.parse_args(["--port", str(port)]), context)

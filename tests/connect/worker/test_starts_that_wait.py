@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from moldau.connect.worker.worker import STARTING, cause_to_tell
 from moldau.testing.threaded import SyncEmbeddedBroker
 from tests.connect.processes import Worker, wait_until
 from tests.connect.worker.test_end_to_end import Scene, content, environment, lines, numbers
@@ -25,6 +26,12 @@ def scene(
     moldau_broker: SyncEmbeddedBroker, moldau_topic: str, environment: Mapping[str, str]
 ) -> Scene:
     return Scene(moldau_broker, moldau_topic, environment)
+
+
+def test_a_start_is_told_when_it_takes_long() -> None:
+    assert cause_to_tell(STARTING, 0.3) is None
+    assert cause_to_tell(STARTING, 3.0) == STARTING
+    assert cause_to_tell("the table is locked", 0.3) == "the table is locked"
 
 
 def seen(worker: Worker, name: str) -> dict[str, Any]:

@@ -56,3 +56,9 @@ def test_damaged_files_that_were_set_aside_are_named_and_not_opened(tmp_path: Pa
         for aside in (worker / "global.damaged", worker / "tasks" / "0_0.damaged")
     ]
     assert done.code == 0
+
+
+def test_a_directory_that_is_not_there_is_named(tmp_path: Path) -> None:
+    done = state(tmp_path / "nowhere")
+    assert done.code == 2
+    assert f"there is no directory {tmp_path / 'nowhere'}" in done.err

@@ -46,3 +46,19 @@ def test_each_client_gets_what_it_knows_and_its_own_wins() -> None:
 def test_a_bad_value_is_told_by_its_name() -> None:
     with pytest.raises(BadSettings, match=r"commit\.interval\.ms"):
         app_settings({"commit.interval.ms": "soon"})
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("commit.intervall.ms", "commit.interval.ms"),
+        ("procesing.guarantee", "processing.guarantee"),
+    ],
+)
+def test_a_misspelt_setting_of_an_app_gets_the_name_of_the_apps_own(name: str, near: str) -> None:
+    with pytest.raises(BadSettings, match=f"did you mean {near}"):
+        app_settings({name: "1"})
+
+
+def test_a_name_that_is_nearer_to_a_client_s_is_left_to_the_clients() -> None:
+    assert app_settings({"linger.msec": "1"}).of("producer")["linger.msec"] == "1"

@@ -18,6 +18,7 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.log_format import add_log_format
 from moldau.connect.commands.dev_folders import DIRECTORY, PIPELINE
 from moldau.connect.commands.summaries import SUMMARIES
+from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
     from contextlib import AbstractAsyncContextManager
@@ -161,6 +162,19 @@ def _locked(files: Files, directory: str) -> FileLock:
     return lock
 
 
+def _check_port(port: int) -> None:
+    """Raise MoldauError if another process listens at the broker's port."""
+    from moldau.runtime.holders import is_port_taken, port_holder
+
+    if is_port_taken("127.0.0.1", port):
+        holder = port_holder(port) or "another process"
+        raise MoldauError(
+            f"cannot listen: the port is in use by {holder}: stop it, or give another, as --port "
+            f"{port + 1}",
+            address=f"127.0.0.1:{port}",
+        )
+
+
 class Dev:
     """One run of `moldau dev`."""
 
@@ -189,6 +203,7 @@ class Dev:
         from moldau.testing import EmbeddedBroker
 
         async with AsyncExitStack() as stack:
+            _check_port(self._port)
             kept = EmbeddedBroker(directory=f"{self._directory}/broker", port=self._port)
             broker = await stack.enter_async_context(kept)
             clients = {"bootstrap.servers": broker.bootstrap_servers}

@@ -65,6 +65,7 @@ class ConnectorThread:
         self.connector: Connector | None = None
         self.props: dict[str, str] = {}
         self.waits_for: str | None = None
+        self.begun_at = 0.0
         start_thread(self._serve, f"connector {name}")
 
     def _serve(self) -> None:

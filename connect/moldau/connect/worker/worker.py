@@ -36,8 +36,16 @@ KILL_S: Final = 10.0
 CALL_S: Final = 60.0
 STARTING: Final = "its start has not returned: does what it connects to answer?"
 """What a connector or task waits for until its start has returned, unless it says more."""
+START_S: Final = 2.0
+"""A start that takes less than this is no news."""
 EVICT_S: Final = 10.0
 QUIET_S: Final = 5.0
+
+
+def cause_to_tell(waits_for: str | None, age_s: float) -> str | None:
+    """Return what is told of a connector or task that began so long ago. A start that has not
+    returned yet is told when it takes long."""
+    return None if waits_for == STARTING and age_s < START_S else waits_for
 
 
 class Listener(Protocol):
@@ -66,6 +74,7 @@ class Listener(Protocol):
 class _Task:
     connection: TaskConnection
     spec: TaskSpec
+    begun_at: float
     ended: asyncio.Event = field(default_factory=asyncio.Event)
     state: ConnectorState = ConnectorState.UNASSIGNED
     is_stopping: bool = False
@@ -137,7 +146,7 @@ class Worker:
                     thread.waits_for = None
             return connector.version()
 
-        thread.waits_for = STARTING
+        thread.waits_for, thread.begun_at = STARTING, self._runtime.clock.monotonic()
         return await thread.run("start", start)
 
     def has_connector(self, name: str) -> bool:
@@ -203,7 +212,7 @@ class Worker:
         on_message: Callable[[Message], None] = lambda message: self._on_message(task, message)  # noqa: E731
         on_end: Callable[[str | None], None] = lambda cause: self._on_end(task, cause)  # noqa: E731
         connection = self._hosts.connection(spec.connector_config, on_message, on_end)
-        self._tasks[task] = _Task(connection, spec)
+        self._tasks[task] = _Task(connection, spec, self._runtime.clock.monotonic())
         try:
             await connection.start(spec)
         except OSError as error:
@@ -329,7 +338,9 @@ class Worker:
     def waits_for(self, what: str | TaskId) -> str | None:
         """Return what a connector waits for, or why a task retries, in one line; else None."""
         run = self._tasks.get(what) if isinstance(what, TaskId) else self._connectors.get(what)
-        return None if run is None else run.waits_for
+        if run is None:
+            return None
+        return cause_to_tell(run.waits_for, self._runtime.clock.monotonic() - run.begun_at)
 
     def pid(self, task: TaskId) -> int | None:
         """Return the id of the process that runs the task; None if it is the worker itself."""

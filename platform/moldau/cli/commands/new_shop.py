@@ -118,7 +118,9 @@ def sale(order, customer):
 
 app = Streams("NAME")
 
-customers = app.stream("customers", Customer).select_key(lambda each: each.id)
+# Those that are there count as having been there before the orders of the last minutes.
+customers = app.stream("customers", Customer, timestamp=lambda customer, record_time: 0)
+customers = customers.select_key(lambda each: each.id)
 orders = app.stream("orders", Order, timestamp=lambda order, record_time: order.at)
 (
     orders.select_key(lambda order: order.customer_id)

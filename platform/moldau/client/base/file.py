@@ -32,7 +32,7 @@ def read_settings(path: str | PathLike[str]) -> tuple[dict[str, str], list[str]]
     name = fspath(path)
     given = load_file(RealFiles(), absolute_path(name), otherwise=".properties")
     settings = {each.name: _text(each.value) for each in given if each.value is not None}
-    unknown = {} if name.endswith(_OWN_FORMATS) else _unknown(settings)
+    unknown = {} if name.endswith(_OWN_FORMATS) else unknown_to_clients(settings)
     left_out = f"no client has this setting, so it is left out ({name})"
     notices = [
         f"{each}: {left_out}" + (f"; did you mean {nearest}?" if nearest else "")
@@ -41,7 +41,7 @@ def read_settings(path: str | PathLike[str]) -> tuple[dict[str, str], list[str]]
     return {key: text for key, text in settings.items() if key not in unknown}, notices
 
 
-def _unknown(names: Iterable[str]) -> dict[str, str | None]:
+def unknown_to_clients(names: Iterable[str]) -> dict[str, str | None]:
     """The names that no client has, each with the nearest known one. What may be a secret, or is
     gone, stays for the client to refuse."""
     from moldau.client.settings.every_client import why_without_meaning

@@ -11,7 +11,7 @@ from argparse import Namespace
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass, field
 
-from moldau.cli.command import Context, Exit
+from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.output import write_json, write_lines, write_table
 from moldau.runtime.files import Files
 from moldau.streams.rocks import ASIDE, StoreFailed, stores_on_disk
@@ -48,7 +48,10 @@ def list_state(arguments: Namespace, context: Context) -> int:
     from moldau.streams.worker.state_directory import DEFAULT
 
     root = absolute_path(arguments.state or DEFAULT)
-    listing = stores_in(root, RealFiles(), arguments.app)
+    files = RealFiles()
+    if arguments.state and not files.exists(root):
+        raise UsageError(f"there is no directory {root}")
+    listing = stores_in(root, files, arguments.app)
     if arguments.json:
         write_json(context.out, [asdict(each) for each in listing.stores])
     else:

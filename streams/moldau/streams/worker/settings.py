@@ -7,10 +7,12 @@ client, and wins over the name without a prefix.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import Final
 
+from moldau.client.base.file import unknown_to_clients
 from moldau.client.settings.rows import OF_CONSUMERS_ALONE, OF_PRODUCERS_ALONE
 from moldau.config import (
     BOOLEAN,
@@ -28,6 +30,7 @@ from moldau.config import (
     one_of,
     overrides,
 )
+from moldau.config.problems import UNKNOWN
 from moldau.tracing import Tracer
 
 EXACTLY_ONCE: Final = "exactly_once_v2"
@@ -283,10 +286,22 @@ def app_settings(given: Mapping[str, object]) -> AppSettings:
             **{name: text for name, text in of_one["consumer"].items() if not _is_of_group(name)},
             **of_one[client],
         }
+    if misspelt := list(_misspelt(shared)):
+        raise BadSettings(misspelt)
     settings = AppSettings(STREAMS_SETTINGS.resolve(overrides({**own})), clients)
     if problems := list(_problems(settings)):
         raise BadSettings(problems)
     return settings
+
+
+def _misspelt(names: Iterable[str]) -> Iterator[Problem]:
+    """Yield the names that no client has and that are most similar to a setting of apps. Clients
+    reject the others themselves."""
+    for name, of_client in unknown_to_clients(names).items():
+        own = STREAMS_SETTINGS.nearest(name)
+        near = get_close_matches(name, [each for each in (own, of_client) if each is not None], n=1)
+        if own is not None and near == [own]:
+            yield Problem(name, UNKNOWN, nearest=own)
 
 
 def _problems(settings: AppSettings) -> Iterator[Problem]:
