@@ -57,7 +57,7 @@ def test_the_group_and_what_the_app_made_are_deleted(tmp_path: Path) -> None:
                 while not reader.poll(1.0):
                     pass
                 reader.commit()
-            assert reset_part(app, data, client, said.append) == []
+            assert reset_part(app, data, client, str(tmp_path), said.append) == []
             assert [each.name for each in admin.list_topics()] == ["lines"]
             assert "words" not in [each.group_id for each in admin.list_groups()]
     assert not stores.exists()

@@ -446,10 +446,10 @@ def _reset(arguments: Namespace, context: Context) -> int:
 
     try:
         if "bootstrap.servers" in client:
-            problems = reset_part(part, data, client, report)
+            problems = reset_part(part, data, client, directory, report)
         else:
             with own_broker(reading.pipeline, data, directory, report) as client:
-                problems = reset_part(part, data, client, report)
+                problems = reset_part(part, data, client, directory, report)
     finally:
         lock.release()
     for each in problems:

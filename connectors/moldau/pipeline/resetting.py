@@ -1,20 +1,24 @@
 """`moldau pipeline reset PART`: let an app or a sink read its topics again from the beginning.
 
-The group of the part is deleted, and of an app also the topics that it makes and its stores. What
-the part has written stays.
+The group of the part is deleted, and of an app also the topics that it makes and its stores; of an
+app on Spark its checkpoint. What the part has written stays.
+
+The checkpoint is deleted last: while it is there, an app whose topics are gone is refused, and the
+same reset may be given again.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 
 from moldau.cli.command import UsageError
 from moldau.config.file_problems import nearest
+from moldau.pipeline.checkpoints import checkpoint_of, held_checkpoint
 from moldau.pipeline.cluster import Cluster
 from moldau.pipeline.commandlines import LOCAL, broker_words
 from moldau.pipeline.data_directory import DataDirectory
-from moldau.pipeline.pipeline import App, Connector, Pipeline
+from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 from moldau.pipeline.processes import PartCommand, PartProcess, Report
 from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import RealRuntime
@@ -33,28 +37,51 @@ def resettable(pipeline: Pipeline, name: str) -> App | Connector:
         )
     if isinstance(found, Connector) and not found.short_class.startswith("Spark"):
         return found
-    if isinstance(found, App) and not found.is_on_spark:
+    if isinstance(found, App):
         if found.plan is None:
             raise UsageError(f"reset {name}: the app cannot be imported: correct it first")
         return found
+    where = "its script says where" if isinstance(found, Job) else "see checkpoint.location"
     raise UsageError(
-        f"reset {name}: its offsets are in a checkpoint of Spark: delete that directory"
+        f"reset {name}: its offsets are in a checkpoint of Spark: delete that directory ({where})"
     )
 
 
 def reset_part(
-    part: App | Connector, data: DataDirectory, client: Mapping[str, str], report: Report
+    part: App | Connector,
+    data: DataDirectory,
+    client: Mapping[str, str],
+    directory: str,
+    report: Report,
 ) -> list[str]:
-    """Reset the part on the cluster of `client`. Return a line for each thing that failed."""
-    makes = part.plan.makes if isinstance(part, App) and part.plan is not None else ()
-    with Cluster(client) as cluster:
-        problems = cluster.delete(sorted(makes), [part.group])
-    if isinstance(part, App) and not problems:
-        data.files.remove_tree(data.path("apps", part.name))
+    """Reset the part on the cluster of `client`. Return a line for each thing that failed. Raise
+    PipelineFailed if an app on Spark still runs, or has moved.
+
+    `directory` is that of the pipeline file."""
+    plan = part.plan if isinstance(part, App) else None
+    makes = () if plan is None else plan.makes
+    with _state_of(part, data, directory) as state:
+        with Cluster(client) as cluster:
+            problems = cluster.delete(sorted(makes), [part.group])
+        if not problems and state is not None:
+            data.files.remove_tree(state)
     if not problems:
-        also = f", {len(makes)} topics and its stores" if makes else ""
+        kept = "checkpoint" if isinstance(part, App) and part.is_on_spark else "stores"
+        also = "" if plan is None else f", {len(makes)} topics and its {kept}"
         report(f"{part.name} begins again: deleted the group {part.group}{also}")
     return problems
+
+
+def _state_of(
+    part: App | Connector, data: DataDirectory, directory: str
+) -> AbstractContextManager[str | None]:
+    """Return the directory of an app's stores, or of its checkpoint, which no driver can use in the
+    block."""
+    if not isinstance(part, App) or part.plan is None:
+        return nullcontext()
+    if not part.is_on_spark:
+        return nullcontext(data.path("apps", part.name))
+    return held_checkpoint(data.files, checkpoint_of(part, data, directory), part)
 
 
 @contextmanager

@@ -19,7 +19,7 @@ from moldau.streams.serdes.types import INTERNAL_ANY
 from moldau.streams.spark.changes import RecordingBacking, StoreChange, apply, decoded, encoded
 from moldau.streams.spark.checkpoint import Checkpoint
 from moldau.streams.spark.deployment import batch_records
-from moldau.streams.spark.limits import check, explain_spark, refusals
+from moldau.streams.spark.limits import REFUSED, check, explain_spark, refusals
 from moldau.streams.spark.ranges import TopicRange, missing_starts, task_ranges, with_starts
 from moldau.streams.spark.recorded import (
     begun_text,
@@ -36,6 +36,7 @@ from moldau.streams.spark.recorded import (
 from moldau.streams.spark.shipping import pickled
 from moldau.streams.spark.versions import Version, from_json, stale_files, to_json, token_of
 from moldau.streams.state.backing import MemoryBacking
+from tests.client.guides import text_of
 
 NOW_MS = 1_790_000_000_000
 
@@ -49,25 +50,42 @@ def counted(name: str = "app", store: str = "counts") -> Streams:
 def refused(what: str) -> Streams:
     app = Streams("app")
     lines = app.stream("lines", str, key=str)
-    if what == "names":
+    if what == "global_table":
         app.global_table("names", str, key=str)  # for queries alone
         lines.to("out")
-    elif what == "pattern":
+    elif what == "topics by pattern":
         app.stream(re.compile("x.*"), str, key=str).to("out")
+    elif what == "process(...)":
+        lines.process(lambda context: context, name="own", type=str).to("out")
     else:
         windows = lines.group_by_key().window(tumbling("1m"), emit="close", idle="5s")
         windows.count(name="idle").changes().to("out")
     return app
 
 
-@pytest.mark.parametrize("what", ["names", "pattern", "idle"])
+@pytest.mark.parametrize("what", REFUSED)
 def test_a_step_that_spark_cannot_do_is_refused_by_name(what: str) -> None:
     plan = refused(what).plan()
 
-    assert len(refusals(plan)) == 1
-    with pytest.raises(TopologyError, match="cannot run on Spark"):
+    ((name, reason),) = refusals(plan).items()
+    assert reason == REFUSED[what]
+    with pytest.raises(TopologyError) as raised:
         check(plan)
-    assert "it cannot run" in explain_spark(plan)
+    assert f"it cannot run on Spark: {name}: {reason}; or run the app" in str(raised.value)
+    assert "\n" not in str(raised.value)
+    lines = explain_spark(plan).splitlines()
+    assert len([line for line in lines if name in line and reason in line]) == 1
+    assert lines[-1] == "it cannot run"
+
+
+def test_the_page_names_each_step_that_is_refused() -> None:
+    semantics = text_of("streams-on-spark.md").partition("## Semantics")[2].partition("\n## ")[0]
+    cells = [line.strip("| ").split(" | ") for line in semantics.splitlines() if "|" in line]
+    refused_rows = [each for each in cells if "refused" in each[-1]]
+    named = {name for each in refused_rows for name in each[0].replace("`", "").split(", ")}
+
+    # These two are no steps of a plan: a setting and an address.
+    assert named == {*REFUSED, "max.task.idle.ms", "Spark Connect (sc://)"}
 
 
 def test_explain_says_where_each_step_runs() -> None:

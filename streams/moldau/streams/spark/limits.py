@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, Final
 
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.description import description
@@ -14,6 +14,13 @@ from moldau.streams.plan.text import describe
 from moldau.streams.problems import TopologyError
 
 _ELSEWHERE = "run the app on the embedded engine"
+REFUSED: Final[Mapping[str, str]] = {
+    "process(...)": "process(...) may set timers, which only run between batches",
+    "idle=...": "idle=... closes windows by the wall clock, which stands still between batches",
+    "topics by pattern": "a batch has fixed topics: name the topics of the stream",
+    "global_table": "no stream looks this global table up, and Spark answers no queries",
+}
+"""Why, by what the tables in docs/streams-on-spark.md call it."""
 _EXACTLY_ONCE = (
     "exactly once: each task writes its outputs of a batch in one transaction, which records the "
     "batch",
@@ -30,12 +37,12 @@ def refusals(plan: Plan) -> dict[str, str]:
     """Return, by the name of a step or topic, why it cannot run on Spark."""
     read = [table for program in plan.programs for table in program.global_tables]
     found = {
-        table.store.name: "no stream looks this global table up, and Spark answers no queries"
+        table.store.name: REFUSED["global_table"]
         for table in plan.global_tables
         if table not in read
     }
     for pattern in patterns_of(plan):
-        found[pattern] = "a batch has fixed topics: name the topics of the stream"
+        found[pattern] = REFUSED["topics by pattern"]
     for program in plan.programs:
         for step in program.steps:
             reason = _refusal(step)
@@ -104,7 +111,7 @@ def _step_names(plan: Plan) -> set[str]:
 def _refusal(step: Step) -> str | None:
     operation = step.operation
     if isinstance(operation, op.Process):
-        return "process(...) may set timers, which only run between batches"
+        return REFUSED["process(...)"]
     if getattr(operation, "idle_ms", None) is not None:
-        return "idle=... closes windows by the wall clock, which stands still between batches"
+        return REFUSED["idle=..."]
     return None
