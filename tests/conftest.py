@@ -17,7 +17,7 @@ import pytest
 from hypothesis import settings
 
 from moldau.runtime.simulated.determinism import Garbage
-from tests import suites
+from tests import longest, suites
 from tests.no_client_left import no_client_is_left as no_client_is_left
 
 TESTS_BETWEEN_FREEZES = 400
@@ -58,10 +58,12 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return suites.is_left_out(path, config.option.markexpr) or None
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Before `-m` chooses."""
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> Generator[None, object, None]:
+    """Marks come before `-m` chooses, the order after chance has had its turn."""
     suites.mark(items)
+    yield
+    longest.first(items)
 
 
 def pytest_collection_finish() -> None:

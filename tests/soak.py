@@ -118,23 +118,57 @@ KEPT: Final[dict[str, frozenset[str]]] = {
 }
 """The deep cases that `.ci/run` takes, by test. `make test` takes all that are not deep."""
 
+ON_KAFKA: Final = {
+    "tests/cli/test_consume_gone.py": {
+        "test_a_log_that_is_trimmed_under_a_slow_reader_is_read_from_what_is_left"
+    },
+    "tests/cli/test_topic_changes.py": {
+        "test_what_was_altered_before_it_failed_is_told",
+        "test_settings_of_a_topic_that_there_is_not_are_told_at_once",
+    },
+    "tests/cli/test_consume_group.py": {
+        "test_it_goes_on_where_the_group_has_stopped",
+        "test_members_share_and_hand_over",
+    },
+    "tests/cli/test_group_commands.py": {
+        "test_a_group_from_its_first_member_to_its_end",
+        "test_offsets_move_to_another_group_and_to_another_topic",
+        "test_kafkas_tool_sees_the_same_groups",
+        "test_kafkas_tool_plans_the_same_resets",
+    },
+}
+"""Files whose tests run each command on our broker in `make test`, with those that `.ci/run` also
+runs on Apache Kafka. The others there are soak: what they ask of a broker is what these ask."""
+
 SHOWN_ELSEWHERE: Final = {
     f"tests/{test}": f"tests/{other}"
     for test, other in {
+        # The extras of others have the same, and more.
+        "e2e/test_extras.py::test_an_extra_alone_is_enough_for_its_first_example[spark]": "e2e"
+        "/test_extras.py::test_an_extra_alone_is_enough_for_its_first_example[spark-connect]",
+        "e2e/test_extras.py::test_an_extra_alone_is_enough_for_its_first_example[delta]": "e2e"
+        "/test_extras.py::test_an_extra_alone_is_enough_for_its_first_example[iceberg]",
+        "connectors/spark/test_worker.py"
+        "::test_a_value_that_cannot_be_read_fails_the_task_in_one_line": "connectors/spark"
+        "/test_runner.py::test_a_bad_value_ends_the_connector_in_one_line",
         "connectors/spark/test_deployments.py"
         "::test_a_query_on_the_shared_server_ends_when_the_deploy_is_changed_to_local": "connectors"
         "/spark/test_deployments.py"
         "::test_a_shared_server_and_a_remote_one_go_on_with_the_checkpoint",
     }.items()
 }
-"""Whole tests, each with one that stays."""
+"""Whole tests, or cases of them, each with one that stays."""
 
 
 def is_soak(test: str, case: str | None) -> bool:
     """Whether `.ci/run` leaves the case of the test out."""
-    if test in SHOWN_ELSEWHERE:
+    if test in SHOWN_ELSEWHERE or f"{test}[{case}]" in SHOWN_ELSEWHERE:
         return True
-    return test in KEPT and case not in KEPT[test]
+    if test in KEPT:
+        return case not in KEPT[test]
+    file, _, name = test.partition("::")
+    is_on_kafka = case is not None and case.startswith("apache-kafka")
+    return is_on_kafka and file in ON_KAFKA and name not in ON_KAFKA[file]
 
 
 def without_a_case(cases: Iterable[tuple[str, str | None]]) -> list[str]:
