@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from argparse import Namespace
+from collections.abc import Callable
 from contextlib import ExitStack, suppress
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import client_settings
-from moldau.errors import ConfigError
+from moldau.errors import ConfigError, MoldauError
 from moldau.plugins import PluginError, installed_plugins
 from moldau.plugins.extras import install_command
 from moldau.streams.contracts import SPARK_SESSIONS
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from moldau.streams.commands.given_app import App
     from moldau.streams.spark.deployment import Deployment
 
+T = TypeVar("T")
 _EMBEDDED_ONLY: Final = (
     "state",
     "listen",
@@ -69,8 +71,9 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
         left.enter_context(suppress(KeyboardInterrupt))
         found = prepared(plan, checkpoint, given)
         left.callback(found.close)
-        session = _session(plan.app, where)
-        left.callback(session.stop)
+        session = started_whole(
+            lambda: _session(plan.app, where), lambda made: left.callback(made.stop)
+        )
         with SparkApp(found, session) as running:
             running.start()
             if not arguments.json:
@@ -78,6 +81,35 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
                 context.out.flush()
             running.wait()
     return Exit.DONE
+
+
+def started_whole(make: Callable[[], T], keep: Callable[[T], object]) -> T:
+    """Return what `make` returns, which another thread calls. It gives it to `keep`, to be closed
+    at the end. A signal that comes meanwhile is raised when that is done: in the middle of a call
+    of Java it would leave Java behind, and PySpark would write its own errors."""
+    from moldau.runtime.children import Mailbox, start_thread
+
+    made, failed, ended = list[T](), list[MoldauError](), Mailbox[None]()
+
+    def work() -> None:
+        try:
+            made.append(make())
+            keep(made[0])
+        except MoldauError as error:
+            failed.append(error)
+        finally:
+            for _ in range(2):  # one for each way to wait below
+                ended.put(None)
+
+    try:
+        start_thread(work, "start of Spark")
+        ended.take(None)
+    except KeyboardInterrupt:  # not by join: in Python 3.11 one that is interrupted ends the next
+        ended.take(None)
+        raise
+    if failed:
+        raise failed[0]
+    return made[0]
 
 
 def _session(name: str, where: Deployment) -> Any:
