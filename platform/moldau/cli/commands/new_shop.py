@@ -47,7 +47,7 @@ sources:
           WITH RECURSIVE
             clock(now) AS (SELECT CAST(strftime('%s', 'now') AS INTEGER)),
             seconds(id) AS (
-              SELECT now - 120 FROM clock UNION ALL SELECT id + 1 FROM seconds, clock WHERE id < now
+              SELECT now - 10 FROM clock UNION ALL SELECT id + 1 FROM seconds, clock WHERE id < now
             )
           SELECT id, id * 7 % 10 + 1 AS customer_id, 300 + id * 7919 % 14700 AS cents,
             id * 1000 AS at
@@ -118,9 +118,7 @@ def sale(order, customer):
 
 app = Streams("NAME")
 
-# Those that are there count as having been there before the orders of the last minutes.
-customers = app.stream("customers", Customer, timestamp=lambda customer, record_time: 0)
-customers = customers.select_key(lambda each: each.id)
+customers = app.stream("customers", Customer).select_key(lambda each: each.id)
 orders = app.stream("orders", Order, timestamp=lambda order, record_time: order.at)
 (
     orders.select_key(lambda order: order.customer_id)
