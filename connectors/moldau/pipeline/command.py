@@ -486,7 +486,7 @@ def _down(arguments: Namespace, context: Context) -> int:
         made = made_resources(data.load(), data.directory)
         report("\n  ".join(("This deletes:", *made)))
         if not user_agrees(context):
-            context.err.write("moldau: nothing was deleted: type yes, or give --yes\n")
+            report("nothing was deleted: type yes, or give --yes")
             return Exit.FAILED
     problems = delete_resources(reading.pipeline, data, client, directory, report)
     for each in problems:
