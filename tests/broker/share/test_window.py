@@ -180,6 +180,24 @@ def test_a_lowered_limit_archives_what_is_above() -> None:
     assert window.start_offset == 10
 
 
+def test_records_that_compaction_removes_while_their_letters_are_written_stay_given_up() -> None:
+    terms = TERMS._replace(delivery_limit=3, buries=True)
+    available = RecordState.AVAILABLE
+    window = Window(0, [Stored(0, 4, available, 1), Stored(5, 9, available, 3)])
+    assert window.acquire("a", batches(0, 5, 10), ALL, terms, 0) == [Acquired(0, 4, 2)]
+    (burial,) = window.ready().burials
+    window.on_left("a", None, terms)
+    window.ready()
+    window.on_stored(None, 0, terms)
+    assert window.acquire("b", batches(10, 15), ALL, terms, 0) == [Acquired(10, 14, 1)]
+    window.on_buried(burial, None, 0, terms)
+    ready = window.ready()
+    assert ready.store is not None
+    assert ready.store.start_offset == 10
+    window.on_stored(None, 0, terms)
+    assert window.start_offset == 10
+
+
 def test_from_half_of_the_limit_on_pieces_are_halved() -> None:
     window = Window(0, [Stored(0, 499, RecordState.AVAILABLE, 5)])
     terms = ShareSettings(1000, 10, 1000)

@@ -312,7 +312,8 @@ class Window:
         while first <= last:
             piece = self.pieces[self._index_of(first)]
             after = piece.last + 1
-            if piece.state is RecordState.AVAILABLE:
+            is_given_up = piece.pending is not None  # archived once its letters are written
+            if piece.state is RecordState.AVAILABLE and not is_given_up:
                 piece = self.pieces[self._cut(first)]
                 self._cut(last + 1)
                 piece.move(RecordState.ARCHIVED)
