@@ -18,6 +18,7 @@ from moldau.pipeline.plan import (
     plan,
     topology_of,
 )
+from moldau.pipeline.selection import selected
 from moldau.pipeline.text import plan_text
 from moldau.runtime.real_files import RealFiles
 from tests.pipeline.files import WORDS, pipeline, read
@@ -159,6 +160,22 @@ def test_a_plan_of_a_stopped_pipeline_compares_with_its_last_run(
     file.write_text(text.replace("file: counts.jsonl", "file: other.jsonl"))
     assert main(["pipeline", "plan", str(file)]) == 0
     assert "file: counts.jsonl -> other.jsonl" in capsys.readouterr().out
+
+
+def test_a_run_of_some_parts_keeps_what_is_known_of_the_others() -> None:
+    whole = pipeline()
+    configs = {each.name: each.config for each in whole.connectors}
+    before = LastRun.of("id", whole, replace(facts(), connectors=configs))
+    first = whole.connectors[0].name
+    some = selected(whole, [first])
+    now = LastRun.of("id", some, replace(facts(), topics={}, connectors={first: {"new": "1"}}))
+
+    kept = now.over(before, some.left_out)
+
+    assert kept.connectors == {**configs, first: {"new": "1"}}
+    assert (kept.topics, kept.topologies) == (before.topics, before.topologies)
+    assert now.over(replace(before, cluster="other"), some.left_out) == now
+    assert now.over(before, whole.left_out) == now, "a run of all parts says all"
 
 
 def test_a_changed_topology_is_told() -> None:

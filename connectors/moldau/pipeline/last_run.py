@@ -6,14 +6,15 @@ see that the topology of an app has changed, which Kafka itself does not know.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 from moldau.pipeline.data_directory import DataDirectory
 from moldau.pipeline.pipeline import Pipeline
 from moldau.pipeline.plan import Facts, TopicFacts, topology_of
 
+T = TypeVar("T")
 LAST_RUN: Final = "last_run.json"
 """Its file in the data directory."""
 
@@ -39,6 +40,23 @@ class LastRun:
         connectors = {name: dict(each) for name, each in facts.connectors.items() if name in own}
         engines = {app.name: app.engine for app in pipeline.apps}
         return cls(cluster, facts.topics, connectors, topologies, engines)
+
+    def over(self, before: LastRun | None, left_out: Collection[str]) -> LastRun:
+        """Return this run with what the one before, on the same cluster, said of the parts that
+        `--select` has left out, and of their topics."""
+        if not left_out or before is None or before.cluster != self.cluster:
+            return self
+
+        def kept(facts: Mapping[str, T], now: Mapping[str, T]) -> dict[str, T]:
+            return {**{name: each for name, each in facts.items() if name in left_out}, **now}
+
+        return LastRun(
+            self.cluster,
+            {**before.topics, **self.topics},
+            kept(before.connectors, self.connectors),
+            kept(before.topologies, self.topologies),
+            kept(before.engines, self.engines),
+        )
 
     @classmethod
     def load(cls, data: DataDirectory) -> Self | None:

@@ -17,7 +17,11 @@ if TYPE_CHECKING:
     from moldau.broker.decision.authorizer import Authorizer
     from moldau.protocol.declare import Request as Message
 
-DISABLED: Final = KafkaError(ErrorCode.SECURITY_DISABLED, "No Authorizer is configured.")
+DISABLED: Final = KafkaError(
+    ErrorCode.SECURITY_DISABLED,
+    "No Authorizer is configured: the brokers need authorizer.class.name "
+    "(`moldau init --secure` writes settings with it).",
+)
 _ABOUT_RULES: Final = (CreateAclsRequest, DeleteAclsRequest, DescribeAclsRequest)
 
 

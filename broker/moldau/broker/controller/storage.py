@@ -98,7 +98,10 @@ def format_storage(
                 node_id=meta.node_id,
             )
         if not ignore_formatted:
-            raise ConfigError("the directory is formatted already", directory=path)
+            raise ConfigError(
+                "the directory is formatted already (--ignore-formatted passes over it)",
+                directory=path,
+            )
     for path in todo:
         own = plan.own_voter if path == plan.metadata_directory else None
         directory_id = new_uuid(random) if own is None else own.directory_id

@@ -170,7 +170,9 @@ def format_if_empty(
             raise _not_there(places, path, used)
         if _is_used(files, path):
             raise ConfigError(
-                "the directory is not formatted and holds other files", directory=path
+                "the directory is not formatted and holds other files: give an empty one, or "
+                "one of a broker",
+                directory=path,
             )
     known = known_cluster(files, places)
     if known and cluster_id and known != cluster_id:
