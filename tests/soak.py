@@ -11,6 +11,7 @@ for another one (tests/architecture/test_soak.py).
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -103,9 +104,6 @@ KEPT: Final[dict[str, frozenset[str]]] = {
         "connectors/spark/test_kills.py::test_kills_lose_nothing_and_repeat_nothing": ["jdbc"],
         "connectors/spark/test_connect_batches.py"
         "::test_large_batches_go_through_the_spool_of_a_server_and_on_after_a_kill": ["jdbc"],
-        "connectors/spark/test_worker.py::test_a_task_runs_on_a_spark_connect_server": [
-            "shared-local"
-        ],
         "connectors/spark/checkpoint/test_generations.py"
         "::test_a_query_with_state_does_not_begin_anew_among_its_files": ["stateful2"],
         # The disk's model finds most of these: one of them, and those that have their own test.
@@ -118,7 +116,9 @@ KEPT: Final[dict[str, frozenset[str]]] = {
 }
 """The deep cases that `.ci/run` takes, by test. `make test` takes all that are not deep."""
 
-ON_KAFKA: Final = {
+ON_KAFKA: Final[dict[str, set[str]]] = {
+    # Scripts with answers of a fixed version of Kafka.
+    "tests/broker/coordinator/classic/test_peer.py": set(),
     "tests/cli/test_consume_gone.py": {
         "test_a_log_that_is_trimmed_under_a_slow_reader_is_read_from_what_is_left"
     },
@@ -143,6 +143,24 @@ runs on Apache Kafka. The others there are soak: what they ask of a broker is wh
 SHOWN_ELSEWHERE: Final = {
     f"tests/{test}": f"tests/{other}"
     for test, other in {
+        # Kafka of a fixed version still answers as it did: nothing of ours can change that. Ours is
+        # compared with what is kept of it in `make test`.
+        "broker/coordinator/classic/test_restart.py::test_kafka_goes_on_so": "broker/coordinator"
+        "/classic/test_restart.py::test_our_broker_goes_on",
+        "broker/coordinator/consumer/test_peer.py::test_kafka_answers_so": "broker/coordinator"
+        "/consumer/test_served.py::test_our_broker_answers_so",
+        "broker/settings/test_rows.py::test_the_kept_facts_are_those_of_kafka": "broker/settings"
+        "/test_rows.py::test_rows_have_the_facts_of_kafka",
+        "broker/settings/test_verdicts.py::test_the_kept_answers_are_those_of_kafka": "broker"
+        "/settings/test_verdicts.py::test_single_values_are_judged_as_kafka_judges_them",
+        "streams/kafka/test_kafka_answers.py::test_kafka_still_answers_as_it_did": "streams/kafka"
+        "/test_answers.py::test_a_script_from_a_seed_gives_what_kafka_does",
+        "connect/kafka/test_kafka_answers.py::test_kafka_still_answers_as_it_did": "connect/kafka"
+        "/test_answers.py::test_ours_answers_as_kafka_does",
+        # A runner on a server that it shares is killed there too.
+        "connectors/spark/test_worker.py::test_a_task_runs_on_a_spark_connect_server": "connectors"
+        "/spark/test_deployments.py"
+        "::test_a_shared_server_and_a_remote_one_go_on_with_the_checkpoint",
         # The extras of others have the same, and more.
         "e2e/test_extras.py::test_an_extra_alone_is_enough_for_its_first_example[spark]": "e2e"
         "/test_extras.py::test_an_extra_alone_is_enough_for_its_first_example[spark-connect]",
@@ -167,7 +185,7 @@ def is_soak(test: str, case: str | None) -> bool:
     if test in KEPT:
         return case not in KEPT[test]
     file, _, name = test.partition("::")
-    is_on_kafka = case is not None and case.startswith("apache-kafka")
+    is_on_kafka = case is not None and re.match("(apache-)?kafka(-|$)", case) is not None
     return is_on_kafka and file in ON_KAFKA and name not in ON_KAFKA[file]
 
 
