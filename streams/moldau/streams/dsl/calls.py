@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from moldau.streams.dsl.inference import required_parameters, takes
+from moldau.streams.dsl.inference import required_parameters, returns_awaitable, takes
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call, name_of
 from moldau.streams.problems import TopologyError
@@ -30,6 +30,7 @@ def call_of(function: Callable[..., Any], operator: str, *, awaits: bool = False
         raise TopologyError(
             f"{operator}: {function!r:.80} cannot be called with the value, or with key and value"
         )
+    _check_annotation(operator, function)
     if not awaits:
         check_sync(operator, function)
     return Call(function, takes_key=required == 2)
@@ -43,6 +44,7 @@ def pair_call_of(function: Callable[..., Any], operator: str, *, awaits: bool = 
         raise TopologyError(
             f"{operator}: {function!r:.80} takes no two arguments; it is called with key and value"
         )
+    _check_annotation(operator, function)
     if not awaits:
         check_sync(operator, function)
     return Call(function, takes_key=True)
@@ -57,6 +59,15 @@ def check_sync(operator: str, *functions: Callable[..., Any] | None) -> None:
                 "await; await it before, in map, map_values, flat_map, filter, filter_not, peek or "
                 "select_key"
             )
+
+
+def _check_annotation(operator: str, function: Callable[..., Any]) -> None:
+    """Raise TopologyError for a plain function that says it returns what has to be awaited."""
+    if not Call(function).is_async and returns_awaitable(function):
+        raise TopologyError(
+            f"{operator}: {name_of(function)} returns what has to be awaited, and is no async "
+            "function: write `async def`, and `return await` in it"
+        )
 
 
 def stateless(what: str, call: Call, operation: op.Operation) -> op.Operation:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import dis
 import inspect
 import typing
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable
 from types import CodeType, FunctionType
 from typing import Any, get_args, get_origin, get_type_hints
 
@@ -95,6 +95,12 @@ def _annotation(function: Any) -> Any:
     if inspect.iscoroutinefunction(function) and get_origin(hint) is typing.Coroutine:
         return get_args(hint)[2]
     return None if isinstance(hint, typing.TypeVar) else hint
+
+
+def returns_awaitable(function: Any) -> bool:
+    """Whether its annotation says so."""
+    hint = get_origin(_annotation(function))
+    return isinstance(hint, type) and issubclass(hint, Awaitable)
 
 
 def _follow(code: CodeType, arguments: tuple[Any, ...]) -> Any:

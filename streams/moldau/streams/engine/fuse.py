@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
+from moldau.streams.engine.awaitables import decided
 from moldau.streams.engine.operator import Getter, IsNewest
 from moldau.streams.engine.operators.versioned import AsOf
 from moldau.streams.engine.scope import Fields, Scope
@@ -78,6 +79,15 @@ def call(writer: Writer, function: Call, scope: Scope, *, hint: str = "f") -> st
     return f"{name}({scope.key}, {scope.value})" if function.takes_key else f"{name}({scope.value})"
 
 
+def predicate(writer: Writer, function: Call, scope: Scope) -> str:
+    """Return the source of a user's predicate. A result that has to be awaited is an error."""
+    text = call(writer, function, scope)
+    if function.expression is not None:
+        return text
+    result, check = writer.variable("result"), writer.bind(decided, "decided")
+    return f"(({result} := {text}) is True or ({result} and {check}({result})))"
+
+
 def coder(writer: Writer, record: Any, scope: Scope) -> Coder:
     """Return what writes the source of expressions over the value."""
     known = scope.fields or Fields()
@@ -113,7 +123,7 @@ def keep(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
         _keep_where(weave, writer, step, scope)
         return
     negation = "not " if step.operation.is_negated else ""
-    with writer.block(f"if {negation}{call(writer, step.operation.call, scope)}"):
+    with writer.block(f"if {negation}{predicate(writer, step.operation.call, scope)}"):
         weave.emit_children(writer, step, scope)
 
 
@@ -246,14 +256,17 @@ def flat_map(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
 
 def peek(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
     assert isinstance(step.operation, op.Peek)
-    writer.line(call(writer, step.operation.call, scope))
+    result, check = writer.variable("result"), writer.bind(decided, "decided")
+    text = call(writer, step.operation.call, scope)
+    with writer.block(f"if ({result} := {text}) is not None"):
+        writer.line(f"{check}({result})")
     weave.emit_children(writer, step, scope)
 
 
 def branch(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
     assert isinstance(step.operation, op.Branch)
-    for index, predicate in enumerate(step.operation.predicates):
-        with writer.block(f"{'elif' if index else 'if'} {call(writer, predicate, scope)}"):
+    for index, each in enumerate(step.operation.predicates):
+        with writer.block(f"{'elif' if index else 'if'} {predicate(writer, each, scope)}"):
             if (arm := weave.arm(step, index)) is not None:
                 weave.emit_children(writer, arm, scope)
     if (arm := weave.arm(step, len(step.operation.predicates))) is not None:
@@ -338,7 +351,7 @@ def table_filter(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> Non
         if part == "None":
             names.append("None")
             continue
-        test = call(writer, step.operation.call, scope.changed(value=part))
+        test = predicate(writer, step.operation.call, scope.changed(value=part))
         names.append(writer.variable("value"))
         writer.line(f"{names[-1]} = {part} if {part} is not None and {wanted}{test} else None")
     # A row that neither is nor was in the filtered table is no update of it. If updates can be out
