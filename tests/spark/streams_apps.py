@@ -6,6 +6,7 @@ import os
 from collections import defaultdict
 from collections.abc import Iterable
 from contextlib import suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Self
 
@@ -14,7 +15,7 @@ from moldau.client.sync import Admin, Consumer, Producer
 from moldau.records import partition_for_key
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
-from moldau.streams import Stream, Streams, tumbling
+from moldau.streams import Stream, Streams, Table, col, dead_letter, tumbling, until_close
 from tests.streams.broker.apps import Broker, Out, RunningApp, clients
 
 PARTITIONS = 2
@@ -70,7 +71,7 @@ def _windowed_join(app: Streams, lines: Stream[str, str]) -> None:
 def make_topics(servers: str, app: Streams) -> None:
     plan = app.plan()
     own = {topic.name for topic in plan.repartitions}
-    names = {*plan.source_topics(), *(n for each in plan.programs for n in each.outputs)} - own
+    names = {*plan.source_topics(), *plan.outputs()} - own
     with Admin(bootstrap_servers=servers) as admin:
         for name in sorted(names):
             admin.create_topic(NewTopic(name, PARTITIONS, 1, {"retention.ms": "-1"}))
@@ -147,6 +148,21 @@ def in_order(outs: list[Out], name: str) -> dict[Any, list[Any]]:
     return dict(found)
 
 
+def comparable(outs: list[Out], name: str) -> dict[Any, list[Any]]:
+    """What two engines give the same of `rest_of_dsl`: of the totals, which are told at commits,
+    the last one of each key; in headers, no names of the app's topics."""
+    plain = [
+        each._replace(
+            headers=tuple((k, (v or b"").replace(name.encode(), b"")) for k, v in each[5])
+        )
+        for each in outs
+    ]
+    return {
+        where: told[-1:] if where[0] == "-totals" else told
+        for where, told in in_order(plain, name).items()
+    }
+
+
 def outs_of(servers: str, app: Streams) -> list[Out]:
     """All that is in the app's output topics."""
     with Reader(servers, app) as reader:
@@ -158,7 +174,7 @@ class Reader:
 
     def __init__(self, servers: str, app: Streams) -> None:
         own = {topic.name for topic in app.plan().repartitions}
-        self._names = sorted({n for each in app.plan().programs for n in each.outputs} - own)
+        self._names = sorted(app.plan().outputs() - own)
         self._consumer = Consumer(
             bootstrap_servers=servers,
             auto_offset_reset="earliest",
@@ -227,6 +243,57 @@ def with_cities(name: str) -> Streams:
 
 def _in_city(line: str, city: str | None) -> str:
     return f"{line} in {city}"
+
+
+def rest_of_dsl(name: str) -> Streams:
+    """Dead letters, batches of values, an expression, late records, windows that close or are held
+    back, a global table, and a table that is told at commits."""
+    app = Streams(name, on_error=dead_letter(f"{name}-dead"))
+    cities = app.global_table(f"{name}-cities", str, key=str)
+    lines = app.stream(f"{name}-lines", str, key=str).map_batch(_upper, type=str)
+    known = lines.map_values(_checked).map_values(_line, type=Line)
+    long = known.filter(col("words") > 1).map_values(lambda line: line.text, type=str)
+    long.left_join(cities, _in_city, key=lambda line: line[:2].lower()).to(f"{name}-joined")
+    grouped = long.group_by_key()
+    windows = tumbling("5s", grace="1s")
+    closed = grouped.window(windows, emit="close").count(name="closed")
+    closed.late().to(f"{name}-late")
+    _shown(closed, f"{name}-closed")
+    held = grouped.window(windows, emit="every").count(name="held")
+    _shown(held.suppress(until_close(), name="until-close"), f"{name}-held")
+    grouped.count(name="totals").changes().map_values(_told, type=str).to(f"{name}-totals")
+    return app
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line, and how many words it has."""
+
+    text: str
+    words: int
+
+
+def _line(text: str) -> Line:
+    return Line(text, len(text.split()))
+
+
+def _upper(lines: list[str]) -> list[str]:
+    return [line.upper() for line in lines]
+
+
+def _checked(line: str) -> str:
+    if line.endswith("W4"):
+        raise ValueError(f"{line} cannot be read")
+    return line
+
+
+def _told(count: int) -> str:
+    return f"{count} lines"
+
+
+def _shown(windows: Table[Any, int], topic: str) -> None:
+    shown = windows.changes().map(lambda key, count: (f"{key.key} {key.start}", str(count)))
+    shown.to(topic)
 
 
 def with_lake(name: str, path: str) -> Streams:

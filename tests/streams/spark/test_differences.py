@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from contextlib import closing
 from pathlib import Path
 from random import Random
 from typing import Any, Final
@@ -20,6 +21,7 @@ from moldau.records import partition_for_key
 from moldau.streams import Streams
 from moldau.streams.spark.limits import problem_on_spark
 from moldau.testing import SyncEmbeddedBroker
+from tests.spark import streams_apps as apps
 from tests.spark.streams_apps import Reader, outs_of
 from tests.streams.broker.apps import PARTITIONS
 from tests.streams.broker.random_apps import RandomApp, drawn_inputs
@@ -160,6 +162,24 @@ def test_topologies_of_some_families_give_the_answers_of_the_driver(
     moldau_broker: SyncEmbeddedBroker, tmp_path: Path
 ) -> None:
     assert differing_scripts(moldau_broker.bootstrap_servers, sampled()[::6], tmp_path) == {}
+
+
+def test_dead_letters_late_records_and_held_windows_are_those_of_the_embedded_engine(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    servers, names = moldau_broker.bootstrap_servers, (f"{moldau_topic}-e", f"{moldau_topic}-s")
+    embedded, on_spark = (apps.rest_of_dsl(name) for name in names)
+    for app in (embedded, on_spark):
+        apps.make_topics(servers, app)
+        apps.write(servers, app.name, 0, 120)
+    expected = apps.comparable(apps.embedded(servers, embedded, tmp_path / "state"), names[0])
+    with closing(Batches(on_spark.plan(), servers, tmp_path, Random(1))) as batches:
+        batches.settle()
+
+    assert {where[0] for where in expected} == {
+        "-dead", "-joined", "-late", "-closed", "-held", "-totals"
+    }  # fmt: skip
+    assert apps.comparable(apps.outs_of(servers, on_spark), names[1]) == expected
 
 
 @pytest.mark.deep
