@@ -34,12 +34,14 @@ def test_what_has_started_is_kept_before_the_signal_counts() -> None:
         signal.signal(signal.SIGINT, before)
 
 
-def test_without_a_signal_it_is_returned_and_an_error_is_raised_as_it_is() -> None:
+@pytest.mark.parametrize("error", [StreamsError("Spark does not start"), ValueError("a bug")])
+def test_without_a_signal_it_is_returned_and_an_error_is_raised_as_it_is(error: Exception) -> None:
     def failing() -> str:
-        raise StreamsError("Spark does not start")
+        raise error
 
     kept: list[str] = []
     assert started_whole(lambda: "session", kept.append) == "session"
-    with pytest.raises(StreamsError, match="does not start"):
+    with pytest.raises(type(error)) as raised:
         started_whole(failing, kept.append)
+    assert raised.value is error
     assert kept == ["session"]

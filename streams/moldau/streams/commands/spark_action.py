@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import client_settings
-from moldau.errors import ConfigError, MoldauError
+from moldau.errors import ConfigError
 from moldau.plugins import PluginError, installed_plugins
 from moldau.plugins.extras import install_command
 from moldau.streams.contracts import SPARK_SESSIONS
@@ -89,13 +89,13 @@ def started_whole(make: Callable[[], T], keep: Callable[[T], object]) -> T:
     of Java it would leave Java behind, and PySpark would write its own errors."""
     from moldau.runtime.children import Mailbox, start_thread
 
-    made, failed, ended = list[T](), list[MoldauError](), Mailbox[None]()
+    made, failed, ended = list[T](), list[Exception](), Mailbox[None]()
 
     def work() -> None:
         try:
             made.append(make())
             keep(made[0])
-        except MoldauError as error:
+        except Exception as error:
             failed.append(error)
         finally:
             for _ in range(2):  # one for each way to wait below
