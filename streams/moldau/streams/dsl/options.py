@@ -1,4 +1,4 @@
-"""Options of tables and joins: how tables are kept, and when they emit updates."""
+"""Options of steps, tables and joins: how tables are kept, and when they emit updates."""
 
 from __future__ import annotations
 
@@ -27,6 +27,13 @@ class TableOptions(TypedDict, total=False):
     config: dict[str, str]
     type: Any
     versioned: Duration
+    on_error: Policy | str | None
+
+
+class StepOptions(TypedDict, total=False):
+    """`type` is the type of the results, `on_error` is the policy for records that fail here."""
+
+    type: Any
     on_error: Policy | str | None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, Generic, TypedDict, TypeVar, Unpack, overload
+from typing import Any, Generic, TypeVar, Unpack, overload
 
 from moldau.streams.dsl import joins
 from moldau.streams.dsl.calls import NO_TYPE, call_of, check_sync, pair_call_of, stateless
@@ -13,6 +13,7 @@ from moldau.streams.dsl.joins import GlobalRows, Joiner
 from moldau.streams.dsl.node import Node
 from moldau.streams.dsl.options import (
     JoinOptions,
+    StepOptions,
     TableOptions,
     check_options,
     emit_of,
@@ -44,17 +45,10 @@ K2 = TypeVar("K2")
 V2 = TypeVar("V2")
 
 # A user's function takes the value, or key and value if it requires two arguments.
-Mapper = Callable[[V], V2] | Callable[[K, V], V2]
-OfValue = Callable[[V], V2]
-OfBoth = Callable[[K, V], V2]
+ValueFunction = Callable[[V], V2]
+KeyValueFunction = Callable[[K, V], V2]
+Mapper = ValueFunction[V, V2] | KeyValueFunction[K, V, V2]
 ErrorPolicy = Policy | str | None
-
-
-class How(TypedDict, total=False):
-    """The options of most operators."""
-
-    type: Any
-    on_error: ErrorPolicy
 
 
 class Stream(Node, Generic[K, V]):
@@ -100,18 +94,22 @@ class Stream(Node, Generic[K, V]):
 
     @overload
     def map_values(
-        self, function: OfValue[V, Awaitable[V2]], **how: Unpack[How]
+        self, function: ValueFunction[V, Awaitable[V2]], **options: Unpack[StepOptions]
     ) -> Stream[K, V2]: ...
     @overload
     def map_values(
-        self, function: OfBoth[K, V, Awaitable[V2]], **how: Unpack[How]
+        self, function: KeyValueFunction[K, V, Awaitable[V2]], **options: Unpack[StepOptions]
     ) -> Stream[K, V2]: ...
     @overload
-    def map_values(self, function: OfValue[V, V2], **how: Unpack[How]) -> Stream[K, V2]: ...
+    def map_values(
+        self, function: ValueFunction[V, V2], **options: Unpack[StepOptions]
+    ) -> Stream[K, V2]: ...
     @overload
-    def map_values(self, function: OfBoth[K, V, V2], **how: Unpack[How]) -> Stream[K, V2]: ...
+    def map_values(
+        self, function: KeyValueFunction[K, V, V2], **options: Unpack[StepOptions]
+    ) -> Stream[K, V2]: ...
     @overload
-    def map_values(self, function: Column, **how: Unpack[How]) -> Stream[K, Any]: ...
+    def map_values(self, function: Column, **options: Unpack[StepOptions]) -> Stream[K, Any]: ...
     def map_values(
         self, function: Any, *, type: Any = None, on_error: ErrorPolicy = None
     ) -> Stream[K, Any]:
@@ -131,11 +129,15 @@ class Stream(Node, Generic[K, V]):
 
     @overload
     def flat_map(
-        self, function: OfValue[V, Iterable[V2] | Awaitable[Iterable[V2]]], **how: Unpack[How]
+        self,
+        function: ValueFunction[V, Iterable[V2] | Awaitable[Iterable[V2]]],
+        **options: Unpack[StepOptions],
     ) -> Stream[K, V2]: ...
     @overload
     def flat_map(
-        self, function: OfBoth[K, V, Iterable[V2] | Awaitable[Iterable[V2]]], **how: Unpack[How]
+        self,
+        function: KeyValueFunction[K, V, Iterable[V2] | Awaitable[Iterable[V2]]],
+        **options: Unpack[StepOptions],
     ) -> Stream[K, V2]: ...
     def flat_map(
         self, function: Any, *, type: Any = None, on_error: ErrorPolicy = None
@@ -250,18 +252,22 @@ class Stream(Node, Generic[K, V]):
 
     @overload
     def select_key(
-        self, function: OfValue[V, Awaitable[K2]], **how: Unpack[How]
+        self, function: ValueFunction[V, Awaitable[K2]], **options: Unpack[StepOptions]
     ) -> Stream[K2, V]: ...
     @overload
     def select_key(
-        self, function: OfBoth[K, V, Awaitable[K2]], **how: Unpack[How]
+        self, function: KeyValueFunction[K, V, Awaitable[K2]], **options: Unpack[StepOptions]
     ) -> Stream[K2, V]: ...
     @overload
-    def select_key(self, function: OfValue[V, K2], **how: Unpack[How]) -> Stream[K2, V]: ...
+    def select_key(
+        self, function: ValueFunction[V, K2], **options: Unpack[StepOptions]
+    ) -> Stream[K2, V]: ...
     @overload
-    def select_key(self, function: OfBoth[K, V, K2], **how: Unpack[How]) -> Stream[K2, V]: ...
+    def select_key(
+        self, function: KeyValueFunction[K, V, K2], **options: Unpack[StepOptions]
+    ) -> Stream[K2, V]: ...
     @overload
-    def select_key(self, function: Column, **how: Unpack[How]) -> Stream[Any, V]: ...
+    def select_key(self, function: Column, **options: Unpack[StepOptions]) -> Stream[Any, V]: ...
     def select_key(
         self, function: Any, *, type: Any = None, on_error: ErrorPolicy = None
     ) -> Stream[Any, V]:
@@ -328,18 +334,22 @@ class Stream(Node, Generic[K, V]):
 
     @overload
     def group_by(
-        self, function: OfValue[V, Awaitable[K2]], **how: Unpack[How]
+        self, function: ValueFunction[V, Awaitable[K2]], **options: Unpack[StepOptions]
     ) -> Grouped[K2, V]: ...
     @overload
     def group_by(
-        self, function: OfBoth[K, V, Awaitable[K2]], **how: Unpack[How]
+        self, function: KeyValueFunction[K, V, Awaitable[K2]], **options: Unpack[StepOptions]
     ) -> Grouped[K2, V]: ...
     @overload
-    def group_by(self, function: OfValue[V, K2], **how: Unpack[How]) -> Grouped[K2, V]: ...
+    def group_by(
+        self, function: ValueFunction[V, K2], **options: Unpack[StepOptions]
+    ) -> Grouped[K2, V]: ...
     @overload
-    def group_by(self, function: OfBoth[K, V, K2], **how: Unpack[How]) -> Grouped[K2, V]: ...
+    def group_by(
+        self, function: KeyValueFunction[K, V, K2], **options: Unpack[StepOptions]
+    ) -> Grouped[K2, V]: ...
     @overload
-    def group_by(self, function: Column, **how: Unpack[How]) -> Grouped[Any, V]: ...
+    def group_by(self, function: Column, **options: Unpack[StepOptions]) -> Grouped[Any, V]: ...
     def group_by(
         self, function: Any, *, type: Any = None, on_error: ErrorPolicy = None
     ) -> Grouped[Any, V]:

@@ -10,7 +10,7 @@ from inspect import isawaitable, iscoroutine
 from typing import Any
 
 
-def decided(result: Any) -> bool:
+def true_unless_awaitable(result: Any) -> bool:
     """Return True for the result of a function that counts as true. Raise TypeError for a coroutine
     and anything else that has to be awaited."""
     if isawaitable(result):

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
-from moldau.streams.engine.awaitables import decided
+from moldau.streams.engine.awaitables import true_unless_awaitable
 from moldau.streams.engine.operator import Getter, IsNewest
 from moldau.streams.engine.operators.versioned import AsOf
 from moldau.streams.engine.scope import Fields, Scope
@@ -84,7 +84,10 @@ def predicate(writer: Writer, function: Call, scope: Scope) -> str:
     text = call(writer, function, scope)
     if function.expression is not None:
         return text
-    result, check = writer.variable("result"), writer.bind(decided, "decided")
+    result, check = (
+        writer.variable("result"),
+        writer.bind(true_unless_awaitable, "true_unless_awaitable"),
+    )
     return f"(({result} := {text}) is True or ({result} and {check}({result})))"
 
 
@@ -213,6 +216,7 @@ def _as_dict(writer: Writer, scope: Scope) -> Scope:
     """Write code that makes sure of a dict, to which fields can be added. Return its scope."""
     known = scope.fields
     assert known is not None
+    assert scope.value, "what select makes has fields, and is no dict"
     if known.is_dict:
         return scope
     value, as_dict = writer.variable("value"), writer.bind(values.as_dict, "as_dict")
@@ -256,7 +260,10 @@ def flat_map(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
 
 def peek(weave: Weaver, writer: Writer, step: Step, scope: Scope) -> None:
     assert isinstance(step.operation, op.Peek)
-    result, check = writer.variable("result"), writer.bind(decided, "decided")
+    result, check = (
+        writer.variable("result"),
+        writer.bind(true_unless_awaitable, "true_unless_awaitable"),
+    )
     text = call(writer, step.operation.call, scope)
     with writer.block(f"if ({result} := {text}) is not None"):
         writer.line(f"{check}({result})")

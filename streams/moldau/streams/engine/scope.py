@@ -15,6 +15,7 @@ class Fields:
     names: Mapping[str, str] = field(default_factory=dict)
     make: str | None = None
     is_dict: bool = False
+    """Whether the scope's value is a dict, although its type is not declared."""
 
 
 @dataclass(frozen=True, slots=True)

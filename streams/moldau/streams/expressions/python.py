@@ -241,7 +241,7 @@ class Coder:
         text = f"{self._bind(ByType(typed.node), typed.name)}({', '.join(arguments)})"
         unknown = [each.kind is Kind.ANY for each in typed.operands]
         tested = list(dict.fromkeys(compress(arguments, unknown)))
-        for kind in _usual(typed):
+        for kind in reversed(_usual(typed)):
             operands = tuple(
                 Typed(each.node, kind, is_nullable=False) if is_unknown else each
                 for each, is_unknown in zip(typed.operands, unknown, strict=True)
@@ -308,20 +308,13 @@ _ARITHMETIC: Final = (
     "add", "subtract", "multiply", "divide", "negate", "floor_divide", "modulo",
 )  # fmt: skip
 _TEXT: Final = (
-    "upper",
-    "lower",
-    "strip",
-    "substring",
-    "concat",
-    "contains",
-    "starts_with",
-    "length",
-)
+    "upper", "lower", "strip", "substring", "concat", "contains", "starts_with", "length",
+)  # fmt: skip
 
 
 def _usual(typed: Typed) -> tuple[type, ...]:
-    """Return the types that operands without a declared type usually have; the last one is the most
-    likely."""
+    """Return the types that operands without a declared type usually have, the most likely one
+    first."""
     known = {each.kind for each in typed.operands} - {Kind.ANY}
     if typed.name in _TEXT:
         return (str,)
@@ -330,7 +323,7 @@ def _usual(typed: Typed) -> tuple[type, ...]:
     if Kind.TEXT in known:
         return (str,)
     is_any = typed.name in _COMPARISONS and not known
-    return (str, int, float) if is_any else (int, float)
+    return (float, int, str) if is_any else (float, int)
 
 
 _SPECIAL: Final = {
