@@ -59,6 +59,15 @@ def port_holder(port: int) -> Holder | None:
     return None
 
 
+def port_in_use(host: str, port: int, option: str) -> str | None:
+    """Return the text of an error if another process listens at this address: which one, and the
+    option that gives another port; None if the port is free."""
+    if not is_port_taken(host, port):
+        return None
+    holder = port_holder(port) or "another process"
+    return f"cannot listen: the port is in use by {holder}: stop it, or give {option}"
+
+
 def lock_holder(path: str) -> Holder | None:
     """Return a process that holds a lock of this file."""
     try:

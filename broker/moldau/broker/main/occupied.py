@@ -39,17 +39,14 @@ def check_ports(settings: Settings, *, has_file: bool) -> None:
     """Raise MoldauError if another process listens at a port of the node."""
     from moldau.broker.settings import read_listeners
     from moldau.link.addresses import Address
-    from moldau.runtime.holders import is_port_taken, port_holder
+    from moldau.runtime.holders import port_in_use
 
     for each in read_listeners(settings).bound:
-        if is_port_taken(each.host, each.port):
-            option = "another in listeners" if has_file else f"another, as --listen {each.port + 1}"
-            holder = port_holder(each.port) or "another process"
-            raise MoldauError(
-                f"cannot listen: the port is in use by {holder}: stop it, or give {option}",
-                listener=each.name,
-                address=str(Address(each.host, each.port)),
-            )
+        option = "another in listeners" if has_file else f"another, as --listen {each.port + 1}"
+        problem = port_in_use(each.host, each.port, option)
+        if problem is not None:
+            address = str(Address(each.host, each.port))
+            raise MoldauError(problem, listener=each.name, address=address)
 
 
 @contextmanager

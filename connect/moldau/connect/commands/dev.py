@@ -164,15 +164,11 @@ def _locked(files: Files, directory: str) -> FileLock:
 
 def _check_port(port: int) -> None:
     """Raise MoldauError if another process listens at the broker's port."""
-    from moldau.runtime.holders import is_port_taken, port_holder
+    from moldau.runtime.holders import port_in_use
 
-    if is_port_taken("127.0.0.1", port):
-        holder = port_holder(port) or "another process"
-        raise MoldauError(
-            f"cannot listen: the port is in use by {holder}: stop it, or give another, as --port "
-            f"{port + 1}",
-            address=f"127.0.0.1:{port}",
-        )
+    problem = port_in_use("127.0.0.1", port, f"another, as --port {port + 1}")
+    if problem is not None:
+        raise MoldauError(problem, address=f"127.0.0.1:{port}")
 
 
 class Dev:
