@@ -3,6 +3,8 @@ that of a snapshot behind the marker."""
 
 from __future__ import annotations
 
+import pytest
+
 from moldau.broker.log.log import PartitionLog
 from moldau.broker.log.log_config import LogConfig
 from moldau.broker.log.producer_state import Origin
@@ -17,9 +19,8 @@ def ended_above_the_high_watermark() -> tuple[Machine, PartitionLog]:
     """A transaction at 0 and 1 with its marker at 3, one that is open at 2; replicated up to 2."""
     machine = Machine(config=CONFIG)
     log = machine.open()
-    for first, offset in ((1, 0), (2, 2)):
-        count = 2 if first == 1 else 1
-        data = data_batch(first, 0, 0, count, transactional=True, place=(offset, NOW)).data
+    for producer, count in ((1, 2), (2, 1)):
+        data = data_batch(producer, 0, 0, count, transactional=True).data
         log.append_as_leader(bytearray(data), 0, NOW)
     log.update_high_watermark(2)
     marker = bytearray(marker_batch(1, 0).data)
@@ -28,8 +29,8 @@ def ended_above_the_high_watermark() -> tuple[Machine, PartitionLog]:
     return machine, log
 
 
-def reopened(machine: Machine, *, is_clean: bool) -> PartitionLog:
-    opening = Opening(NOW, is_clean=is_clean, recovery_point=0, high_watermark=2)
+def reopened(machine: Machine) -> PartitionLog:
+    opening = Opening(NOW, is_clean=True, high_watermark=2)
     return PartitionLog.open(machine.files, DIRECTORY, CONFIG, opening)
 
 
@@ -41,24 +42,24 @@ def check(log: PartitionLog) -> None:
     assert log.last_stable_offset == 2, "the other transaction is still open"
 
 
-def test_a_clean_restart_keeps_it_unstable() -> None:
-    machine, log = ended_above_the_high_watermark()
-    log.close()
-    check(reopened(machine, is_clean=True))
-
-
-def test_a_restart_after_a_new_segment_keeps_it_unstable() -> None:
-    machine, log = ended_above_the_high_watermark()
+def roll(log: PartitionLog) -> None:
+    """Begin a segment behind the marker, which writes a snapshot, and append to it."""
     log.rolling.roll(NOW)
     log.append_as_leader(bytearray(data_batch(3, 0, 0).data), 0, NOW)
+
+
+@pytest.mark.parametrize("is_rolled", [False, True])
+def test_a_clean_restart_keeps_it_unstable(is_rolled: bool) -> None:
+    machine, log = ended_above_the_high_watermark()
+    if is_rolled:
+        roll(log)
     log.close()
-    check(reopened(machine, is_clean=True))
+    check(reopened(machine))
 
 
 def test_a_truncation_to_a_snapshot_keeps_it_unstable() -> None:
     _, log = ended_above_the_high_watermark()
-    log.rolling.roll(NOW)
-    log.append_as_leader(bytearray(data_batch(3, 0, 0).data), 0, NOW)
+    roll(log)
     log.truncate_to(4)
     assert log.log_end_offset == 4
     check(log)

@@ -99,7 +99,8 @@ def format_storage(
             )
         if not ignore_formatted:
             raise ConfigError(
-                "the directory is formatted already (--ignore-formatted passes over it)",
+                "the directory is formatted already: give another one (`moldau storage format "
+                "--ignore-formatted` passes over it)",
                 directory=path,
             )
     for path in todo:

@@ -55,7 +55,7 @@ from moldau.errors.codes import KafkaError
 from moldau.records import Batch, BatchHeader
 from moldau.runtime.files import Files
 
-_LOOKED_BACK: Final = 2
+_RECENT_SEGMENTS_MAX: Final = 2
 """The segments, at most, in which markers above the high watermark are looked for."""
 
 
@@ -307,7 +307,7 @@ class _Opener:
         stay unstable until their markers are replicated. This looks back one segment at most."""
         mark, end = self._opening.high_watermark, self._producers.end_offset
         recent = [each for each in trusted if mark < each.next_offset and each.base_offset < end]
-        if mark >= end or len(recent) > _LOOKED_BACK:
+        if mark >= end or len(recent) > _RECENT_SEGMENTS_MAX:
             return
         tail = (header for each in recent for header in _headers(each, mark, end))
         if not any(header.is_control for header in tail):
