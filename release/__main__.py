@@ -1,7 +1,7 @@
 """`python -m release [--out DIR] [--only SYSTEM ...] [--here] ...`: see `release.build`.
 
-Without options: a wheel with the kernel for each supported Python whose headers are here, on each
-kind of Linux; on another system also one for this Python by its own compiler.
+Without options: a wheel with the kernel for each supported Python that has its headers here, on
+each kind of Linux; on another system also one for this Python by its own compiler.
 """
 
 from __future__ import annotations

@@ -170,12 +170,12 @@ def test_a_run_of_some_parts_keeps_what_is_known_of_the_others() -> None:
     some = selected(whole, [first])
     now = LastRun.of("id", some, replace(facts(), topics={}, connectors={first: {"new": "1"}}))
 
-    kept = now.over(before, some.left_out)
+    kept = now.with_parts_left_out(before, some.left_out)
 
     assert kept.connectors == {**configs, first: {"new": "1"}}
     assert (kept.topics, kept.topologies) == (before.topics, before.topologies)
-    assert now.over(replace(before, cluster="other"), some.left_out) == now
-    assert now.over(before, whole.left_out) == now, "a run of all parts says all"
+    assert now.with_parts_left_out(replace(before, cluster="other"), some.left_out) == now
+    assert now.with_parts_left_out(before, whole.left_out) == now, "a run of all parts says all"
 
 
 def test_a_changed_topology_is_told() -> None:

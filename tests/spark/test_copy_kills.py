@@ -88,7 +88,7 @@ def test_killed_drivers_write_each_row_once(
             assert process.poll() is None, log.read_text()[-3000:]
 
     # Each is killed when its last rows are there: Spark most likely has not noted the batch.
-    for count in (1, ROWS):
+    for count in (1, 100, ROWS):
         run_until(count)
 
     assert found() == [*range(ROWS)]

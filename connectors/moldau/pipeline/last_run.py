@@ -41,9 +41,9 @@ class LastRun:
         engines = {app.name: app.engine for app in pipeline.apps}
         return cls(cluster, facts.topics, connectors, topologies, engines)
 
-    def over(self, before: LastRun | None, left_out: Collection[str]) -> LastRun:
-        """Return this run with what the one before, on the same cluster, said of the parts that
-        `--select` has left out, and of their topics."""
+    def with_parts_left_out(self, before: LastRun | None, left_out: Collection[str]) -> LastRun:
+        """Return this run, and of the parts that `--select` has left out and their topics what the
+        run before said, if that was on the same cluster."""
         if not left_out or before is None or before.cluster != self.cluster:
             return self
 

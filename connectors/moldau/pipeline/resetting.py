@@ -3,7 +3,7 @@
 The group of the part is deleted, and of an app also the topics that it makes and its stores; of an
 app on Spark its checkpoint. What the part has written stays.
 
-The checkpoint is deleted last: while it is there, an app whose topics are gone is refused, and the
+The checkpoint is deleted last: while it is there, an app without its topics is refused, and the
 same reset may be given again.
 """
 

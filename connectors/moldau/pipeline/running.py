@@ -145,7 +145,8 @@ class PipelineRun:
         with Cluster(client) as cluster:
             facts = cluster.facts(self._pipeline, self._connect, self._state)
         run = LastRun.of(self._state.cluster, self._pipeline, facts)
-        run.over(LastRun.load(self._data), self._pipeline.left_out).save(self._data)
+        before, left_out = LastRun.load(self._data), self._pipeline.left_out
+        run.with_parts_left_out(before, left_out).save(self._data)
 
     def watch(self, settled: Settled | None = None) -> None:
         """Restart parts that end, and report connectors that fail and records that were missed,
