@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from moldau.runtime import Clock
 
 Turn: TypeAlias = Callable[[], Awaitable[None]]
-SLICE_NS: Final = 1_000_000
+SLICE_NS: Final = 500_000
 _NS_PER_S: Final = 1e9
 
 
@@ -66,6 +66,7 @@ class Scraper:
         self._busy_s = 0.0
         self._scraped_ns = clock.monotonic_ns()
         self._log_end = 0
+        self._version = platform_version()  # read from files: not at each scrape
 
     async def scrape(self, observed: Observed | None) -> AsyncIterator[bytes]:
         """Yield the text in pieces. Without a node (it starts) there is only the process."""
@@ -102,9 +103,10 @@ class Scraper:
         elapsed_s = max(1e-9, (now_ns - self._scraped_ns) / _NS_PER_S)
         self._scraped_ns = now_ns
         self._process(page, elapsed_s)
+        yield
         if observed is None:
             return
-        page.add(table.build_info, 1, platform_version(), str(observed.node_id))
+        page.add(table.build_info, 1, self._version, str(observed.node_id))
         page.add(table.broker_state, observed.state)
         connections(page, observed.network)
         self._quorum(page, observed.controller, elapsed_s)
