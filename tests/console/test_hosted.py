@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import re
 import subprocess
 import sys
 from pathlib import Path
@@ -10,7 +12,11 @@ from pathlib import Path
 import httpx
 import pytest
 
+from moldau.broker.settings import console as rows
+from moldau.client import Admin
+from moldau.config import rows_in
 from moldau.console.hosted import prepare
+from moldau.console.options import ADMIN, NAMES, SETTING_PREFIX, setting_name
 from moldau.errors import ConfigError
 from moldau.link import service_thread
 from moldau.link.hosted_services import HostBroker
@@ -18,10 +24,18 @@ from moldau.logging import Loggers
 from moldau.runtime.node_processes import free_ports
 from moldau.runtime.real import RealRuntime
 from moldau.runtime.threaded import ThreadedRuntime
+from moldau.testing import EmbeddedBroker
 from tests.broker.main.processes import broker_process, finished
+from tests.console.guarded import GUARDED
+from tests.console.provider import SECRET, provider
+from tests.console.shown import use
+from tests.console.test_guide import block
+from tests.console.test_logins import log_in
 from tests.peers.eventually import eventually
 
 ANN = ("ann", "secret")
+ISSUER = "https://id.example.org/realms/shop"
+OIDC = {"oidc.issuer": ISSUER, "oidc.client.id": "moldau-console"}
 PREPARED = """
 import sys
 from moldau.console.hosted import prepare
@@ -39,15 +53,41 @@ LOG = Loggers(RealRuntime("test").clock, lambda line: None).get("console")
     ("given", "reason"),
     [
         ({"listener": "127.0.0.1"}, "moldau.console.listener takes HOST:PORT"),
-        ({"listener": "0.0.0.0:8080"}, "give moldau.console.http.config with http.users.file"),
+        (
+            {"listener": "0.0.0.0:8080"},
+            "give moldau.console.http.config or moldau.console.oidc.issuer, or serve it at",
+        ),
+        ({"listener": "[::]:8080", "roles": "masks.yaml"}, "without a login"),
+        ({"listener": "0.0.0.0:8080", **OIDC}, "moldau.console.oidc.redirect.uri"),
         ({"http.config": "none.properties"}, "none.properties"),
+        (
+            {"oidc.user.claim": "email"},
+            "moldau.console.oidc.user.claim needs moldau.console.oidc.i",
+        ),
+        ({"oidc.issuer": ISSUER}, "moldau.console.oidc.issuer needs moldau.console.oidc.client.id"),
+        ({**OIDC, "admin": "true"}, "moldau.console.admin has no effect"),
+        ({**OIDC, "oidc.issuer": "https://ann:secret@idp"}, "user and a password in it"),
+        ({**OIDC, "oidc.client.secret.file": "none"}, "moldau.console.oidc.client.secret.file"),
+        ({"roles": "roles.yaml"}, "add moldau.console.oidc.issuer, or moldau.console.http.config"),
+        ({"roles": "masks.yaml", "admin": "true"}, "with moldau.console.admin every visitor"),
+        ({"roles": ""}, "moldau.console.roles"),
+        ({"audit": "none/audit"}, "moldau.console.audit: the file cannot be written"),
     ],
 )
 def test_settings_that_can_never_be_in_force_are_refused(
-    given: dict[str, str], reason: str
+    given: dict[str, str], reason: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    with pytest.raises(ConfigError, match=reason):
+    monkeypatch.chdir(tmp_path)
+    Path("roles.yaml").write_text("roles: {admin: {users: ann}}")
+    Path("masks.yaml").write_text("masks: [{topics: a, value: $}]")
+    with pytest.raises(ConfigError, match=re.escape(reason)) as refused:
         prepare(RealRuntime("test"), {"listener": "127.0.0.1:0", **given}, LOG)
+    assert "secret@" not in str(refused.value)
+
+
+def test_settings_and_options_about_visitors_have_the_same_names() -> None:
+    settings = {row.name.removeprefix(SETTING_PREFIX) for row in rows_in(vars(rows))}
+    assert settings == {"listener", ADMIN, *map(setting_name, NAMES)}
 
 
 def test_the_code_of_pages_is_loaded_before_the_broker_has_clients() -> None:
@@ -78,6 +118,75 @@ def test_where_brokers_log_in_visitors_do(tmp_path: Path) -> None:
                 assert "the form came from another site" in stolen.text
 
     asyncio.run(run())
+
+
+def of_guide(folder: Path, issuer: str) -> dict[str, str]:
+    """The settings of the guide, with the files of a folder, a provider, and a port that is free.
+    The file of roles is the guide's, too."""
+    (folder / "users").write_text("tool=rabbit\n")
+    (folder / "http.properties").write_text(f"http.users.file={folder}/users\n")
+    (folder / "secret.txt").write_text(f"{SECRET}\n")
+    (folder / "roles.yaml").write_text(block("yaml", "roles:"))
+    lines = block("properties", "moldau.console").splitlines()
+    found = dict(each.removeprefix(SETTING_PREFIX).split("=", 1) for each in lines)
+    others = {ISSUER: issuer, "127.0.0.1:8080": "127.0.0.1:0"}
+    files = ("http.properties", "secret.txt", "roles.yaml", "audit.jsonl")
+    return {
+        name: others.get(value, str(folder / value) if value in files else value)
+        for name, value in found.items()
+    }
+
+
+@pytest.mark.real
+def test_a_visitor_has_its_role_and_not_the_rights_of_the_broker(tmp_path: Path) -> None:
+    """The broker is a super user, and every other user is denied everything."""
+    lines: list[str] = []
+
+    async def change(client: httpx.AsyncClient, path: str, name: str) -> int:
+        own = {"origin": str(client.base_url).rstrip("/")}
+        return (await client.post(path, data={"name": name}, headers=own)).status_code
+
+    async def run() -> set[str]:
+        async with (
+            EmbeddedBroker(settings=GUARDED) as broker,
+            RealRuntime("broker") as runtime,
+            provider(runtime) as at,
+        ):
+            await use(broker.bootstrap_servers)
+            log = Loggers(runtime.clock, lines.append).get("moldau.console")
+            serve = prepare(runtime, of_guide(tmp_path, at.issuer), log)
+            host = HostBroker({"bootstrap.servers": broker.bootstrap_servers}, {}, 1)
+            async with (
+                serve(host) as up,
+                httpx.AsyncClient(base_url=up.address, trust_env=False, timeout=60) as client,
+            ):
+                await log_in(client, "bob")
+                assert "orders" in (await client.get("/topics")).text
+                assert (await client.get("/topics/orders/messages")).status_code == 403
+                assert (await client.get("/topics/orders/tail")).status_code == 403
+                assert await change(client, "/topics", "stolen") == 403
+                client.cookies.clear()
+                await log_in(client, "ann")
+                assert await change(client, "/topics", "made") == 303
+                assert await change(client, "/topics/made/delete", "made") == 403
+                client.cookies.clear()
+                for password, status in (("rabbit", 200), ("hare", 401)):
+                    page = await client.get("/topics", auth=("tool", password))
+                    assert page.status_code == status
+            async with Admin(bootstrap_servers=broker.bootstrap_servers) as admin:
+                return {each.name for each in await admin.list_topics()}
+
+    assert asyncio.run(run()) == {"orders", "made"}
+    text = (tmp_path / "audit.jsonl").read_text()
+    said = [json.loads(each) for each in text.splitlines()]
+    assert [(each["user"], each["role"], each["action"], each["result"]) for each in said] == [
+        ("bob", "viewer", "read messages", "refused"),
+        ("bob", "viewer", "follow messages", "refused"),
+        ("bob", "viewer", "create a topic", "refused"),
+        ("ann", "operator", "create a topic", "done"),
+        ("ann", "operator", "delete a topic", "refused"),
+    ]
+    assert SECRET not in "".join((text, *lines))
 
 
 def test_a_loop_whose_thread_does_not_start_is_closed(monkeypatch: pytest.MonkeyPatch) -> None:

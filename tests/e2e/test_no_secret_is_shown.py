@@ -82,6 +82,9 @@ PATHS: Final = (
     (3, "/connectors/base"),
     (3, "/connectors/copy"),
     (3, "/rights"),
+    (6, "/"),
+    (6, "/rights"),
+    (6, "/login"),
 )
 
 
@@ -90,9 +93,10 @@ class Programs:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        first = free_ports_in_row(6)
-        self.at = [f"127.0.0.1:{first + each}" for each in range(6)]
-        """The metrics of the broker, Connect, the registry, the console, broker and controller."""
+        first = free_ports_in_row(7)
+        self.at = [f"127.0.0.1:{first + each}" for each in range(7)]
+        """The metrics of the broker, Connect, the registry, the console, broker, controller, and
+        the console inside the broker."""
         self.terminal = Terminal(folder, str)
         self.terminal.environment |= {
             "OTEL_EXPORTER_OTLP_HEADERS": "Authorization=Basic canary-otlp",
@@ -135,6 +139,12 @@ class Programs:
             "authorizer.class.name=standard",
             "super.users=User:admin",
             f"moldau.audit.log={self.folder}/audit.out",
+            f"moldau.console.listener={self.at[6]}",
+            f"moldau.console.http.config={self.folder}/http.properties",
+            f"moldau.console.oidc.issuer={NOWHERE}",
+            "moldau.console.oidc.client.id=console",
+            f"moldau.console.oidc.client.secret.file={self.folder}/oidc-secret",
+            f"moldau.console.audit={self.folder}/visitors.out",
         )
         login = (
             f"bootstrap.servers={self.at[4]}",
@@ -159,6 +169,7 @@ class Programs:
             "sasl.login.retry.backoff.max.ms=1",
         )  # fmt: skip
         self.write("users", "ann=canary-rest")
+        self.write("oidc-secret", "canary-oidc")
         self.write("http.properties", f"http.users.file={self.folder}/users")
         self.write(
             "worker.properties", *login, f"sasl.jaas.config={jaas};", "group.id=workers",
@@ -248,7 +259,7 @@ def test_no_program_shows_a_secret(tmp_path: Path) -> None:
                 f"--metrics {programs.at[0]} --otlp {NOWHERE}"
             )
         ]
-        wait_until(lambda: "Ctrl-C" in said[0].read_text(), "the broker is up", 120)
+        wait_until(lambda: "console at" in said[0].read_text(), "the broker is up", 120)
         programs.terminal.do("moldau topic create orders")
         said.append(
             start(

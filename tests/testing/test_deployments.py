@@ -22,7 +22,7 @@ from moldau.broker.settings import BROKER_SETTINGS
 from moldau.client.sync import Admin
 from moldau.config import setting_name
 from moldau.console.command import command as console
-from moldau.console.options import check_options
+from moldau.console.options import VisitorOptions, check_options
 from moldau.console.policy_file import read_policy
 from moldau.console.roles import Login, Role
 from tests.peers.eventually import eventually
@@ -221,7 +221,7 @@ def test_the_console_of_the_chart_asks_for_a_login() -> None:
     key = "console.login.secret=keys,console.login.oidc.clientSecretKey=secret"
     provider, pod = console_of(f"{OIDC},{key}")
     assert "httpGet" in pod["containers"][0]["readinessProbe"], "/healthz needs no login"
-    check_options(provider)
+    check_options(VisitorOptions.of_arguments(provider))
     assert provider.oidc_issuer == ISSUER
     assert Path(provider.oidc_client_secret_file) == Path("/etc/moldau/login/secret")
 

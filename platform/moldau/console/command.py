@@ -11,17 +11,15 @@ from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import add_connection_arguments, profile_beside
 from moldau.cli.commands.registry_place import URL, VARIABLE, registry_place
 from moldau.cli.summaries import SUMMARIES
-from moldau.console.options import add_visitor_options, check_options
+from moldau.console.options import AUDIT, VisitorOptions, add_visitor_options, check_options
 
 if TYPE_CHECKING:
-    from moldau.console.access import Access
-    from moldau.console.oidc import Oidc
+    from moldau.console.options import Visitors
     from moldau.link.http_protection import HttpProtection
     from moldau.runtime import Runtime
 
 LISTEN: Final = "127.0.0.1:8080"
 CONNECT_VARIABLE: Final = "MOLDAU_CONNECT"
-LOCAL: Final = frozenset(("127.0.0.1", "localhost", "::1"))
 
 
 class ConsoleCommand:
@@ -77,7 +75,8 @@ class ConsoleCommand:
         from moldau.runtime.real import run
 
         check_installed()
-        check_options(arguments)
+        options = VisitorOptions.of_arguments(arguments)
+        check_options(options)
         host, port = host_and_port(arguments.listen, "--listen")
         settings = client_settings(arguments, context)
         clusters = (arguments.bootstrap, arguments.command_config)
@@ -91,8 +90,8 @@ class ConsoleCommand:
         async def main(runtime: Runtime) -> None:
             from moldau.runtime.signals import until_signal
 
-            place = (host, port), *_visitors(runtime, arguments, context, host)
-            await until_signal(_serve(runtime, shown, place, context))
+            visitors = _visitors(runtime, options, context, host)
+            await until_signal(_serve(runtime, shown, (host, port), visitors, context))
 
         run(main, node="console")
         return Exit.DONE
@@ -122,23 +121,18 @@ def _beside(arguments: Namespace) -> dict[str, str]:
     return {STREAMS: " ".join(arguments.streams), PIPELINES: " ".join(arguments.pipeline)}
 
 
-def _visitors(
-    runtime: Runtime, arguments: Namespace, context: Context, host: str
-) -> tuple[HttpProtection, Access, Oidc | None]:
+def _visitors(runtime: Runtime, options: VisitorOptions, context: Context, host: str) -> Visitors:
     """Return what visitors must show, and what they may do. Raise ConfigError."""
-    from moldau.console.options import access_of, oidc_of
-    from moldau.link.http_protection import HttpProtection, load_protection
+    from moldau.console.options import visitors_of
+    from moldau.logging import Loggers
 
-    path = arguments.http_config
-    by = HttpProtection() if path is None else load_protection(path, runtime.clock)
-    access = access_of(arguments, runtime, context, by)
-    is_safe = host in LOCAL or by.context is not None
-    oidc = oidc_of(arguments, runtime, context, is_safe)
-    cure = "--http-config or --oidc-issuer"
-    warning = open_warning(by, host, is_admin=arguments.admin, cure=cure)
-    if oidc is None and warning is not None:
+    log = Loggers(runtime.clock, context.err.write).get(AUDIT)
+    visitors = visitors_of(options, runtime, host, log)
+    by, cure = visitors.protection, options.cure
+    warning = open_warning(by, host, is_admin=options.is_admin, cure=cure)
+    if visitors.client is None and warning is not None:
         context.err.write(f"moldau: {warning}\n")
-    return by, access, oidc
+    return visitors
 
 
 def open_warning(by: HttpProtection, host: str, *, is_admin: bool, cure: str) -> str | None:
@@ -154,12 +148,17 @@ def open_warning(by: HttpProtection, host: str, *, is_admin: bool, cure: str) ->
 async def _serve(
     runtime: Runtime,
     settings: dict[str, str],
-    place: tuple[tuple[str, int], HttpProtection, Access, Oidc | None],
+    listen: tuple[str, int],
+    visitors: Visitors,
     context: Context,
 ) -> None:
     from moldau.console.server import served
+    from moldau.logging import Loggers
     from moldau.runtime.signals import forever
 
+    log = Loggers(runtime.clock, context.err.write).get("moldau.console.logins")
+    oidc = visitors.provider(runtime, log)
+    place = listen, visitors.protection, visitors.access, oidc
     async with served(runtime, settings, *place) as address:
         with suppress(BrokenPipeError):
             context.out.write(f"moldau console is up at {address}\nCtrl-C stops it.\n")

@@ -11,11 +11,11 @@ from moldau.cli.commands.registry_place import URL
 from moldau.console.access import Access
 from moldau.console.application import make_application
 from moldau.console.beside import PIPELINES, STREAMS, Beside
-from moldau.console.command import LOCAL
 from moldau.console.connect_api import CONNECT
 from moldau.console.connection import Connection
 from moldau.console.health import is_probe
 from moldau.console.logins import Logins
+from moldau.console.options import LOCAL
 from moldau.console.warming import warm
 from moldau.link.http_protection import HttpProtection
 from moldau.runtime.http_server import HttpServer

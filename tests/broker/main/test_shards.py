@@ -114,11 +114,12 @@ def test_a_shard_gets_every_option_of_the_command() -> None:
     assert parser.parse_args(shard_words(given, "ID")[1:]) == given
 
 
-def test_each_shard_has_an_audit_log_of_its_own() -> None:
-    settings = of_a_cluster(moldau_audit_log="/var/log/audit.jsonl")
-    assert "moldau.audit.log" not in values(settings, 0, is_standalone=False)
+@pytest.mark.parametrize("name", ["moldau.audit.log", "moldau.console.audit"])
+def test_each_shard_has_an_audit_log_of_its_own(name: str) -> None:
+    settings = of_a_cluster(**{name: "/var/log/audit.jsonl"})
+    assert name not in values(settings, 0, is_standalone=False)
     second = values(settings, 1, is_standalone=False)
-    assert second["moldau.audit.log"] == "/var/log/audit.jsonl.shard-1"
+    assert second[name] == "/var/log/audit.jsonl.shard-1"
 
 
 def test_ports_that_two_need_are_refused() -> None:

@@ -87,12 +87,23 @@ def test_a_service_is_asked_for_by_its_listener() -> None:
     }
 
 
+def test_a_file_of_two_logs_is_refused() -> None:
+    given = {"moldau.audit.log": "/audit", "moldau.console.audit": "/audit"}
+    settings = broker_settings(standalone_layer("/data"), overrides(dict(given)))
+    with pytest.raises(ConfigError, match=r"moldau\.audit\.log writes that file"):
+        wanted_services(settings)
+
+
 @pytest.mark.parametrize(
     ("given", "notice"),
     [
         (
             {"moldau.registry.http.config": "f"},
             "moldau.registry.http.config has no effect without moldau.registry.listener",
+        ),
+        (
+            {"moldau.console.roles": "f"},
+            "moldau.console.roles has no effect without moldau.console.listener",
         ),
         (
             {

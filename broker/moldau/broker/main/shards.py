@@ -8,7 +8,7 @@ The other shards differ in what two nodes cannot share:
 | node.id | that of shard 0, plus K |
 | ports of broker listeners, of metrics and of the registry | those of shard 0, plus K |
 | log.dirs, metadata.log.dir | each with a folder `shard-K` |
-| moldau.audit.log | that of shard 0, with `.shard-K` behind it |
+| moldau.audit.log, moldau.console.audit | that of shard 0, with `.shard-K` behind it |
 | process.roles | only shard 0 may be a controller |
 | broker.rack | the same for all, so that replicas are spread over hosts |
 
@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.settings import log as log_rows
 from moldau.broker.settings import network, read_listeners
-from moldau.broker.settings.console import moldau_console_listener
+from moldau.broker.settings.console import moldau_console_audit, moldau_console_listener
 from moldau.broker.settings.controller import (
     controller_quorum_bootstrap_servers,
     controller_quorum_voters,
@@ -49,6 +49,7 @@ _ADDRESSES: Final = (
     moldau_registry_advertised,
     moldau_console_listener,
 )
+_AUDITS: Final = (moldau_audit_log, moldau_console_audit)
 
 
 def shard_folder(directory: str, number: int) -> str:
@@ -97,9 +98,10 @@ def shard_layer(settings: Settings, number: int, count: int, *, is_standalone: b
     metadata = settings[metadata_log_dir]
     if metadata is not None:
         found[metadata_log_dir.name] = shard_folder(metadata, number)
-    audit = settings[moldau_audit_log]
-    if audit and number:
-        found[moldau_audit_log.name] = f"{audit}.{FOLDER}{number}"
+    for row in _AUDITS:
+        audit = settings[row]
+        if audit and number:
+            found[row.name] = f"{audit}.{FOLDER}{number}"
     cordoned = settings[log_rows.cordoned_log_dirs]
     if cordoned and cordoned != ("*",):
         found[log_rows.cordoned_log_dirs.name] = ",".join(

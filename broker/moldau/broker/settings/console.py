@@ -1,4 +1,6 @@
-"""The console inside a broker's process."""
+"""The console inside a broker's process. The rows about its visitors have the names of the options
+of `moldau console`: `--oidc-issuer` is `moldau.console.oidc.issuer`.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ moldau_console_admin = Setting(
     "moldau.console.admin",
     BOOLEAN,
     False,
-    "Whether visitors of `moldau.console.listener` may change the cluster; if not, its pages are "
-    "read-only. Kafka has no such setting.",
+    "Whether visitors of `moldau.console.listener` may change the cluster where no role says so; "
+    "if not, its pages are read-only. Kafka has no such setting.",
 )
 moldau_console_http_config = Setting(
     "moldau.console.http.config",
@@ -24,4 +26,59 @@ moldau_console_http_config = Setting(
     None,
     "A file of settings that protect `moldau.console.listener`, as that of "
     "`moldau.metrics.http.config`. Kafka has no such setting.",
+)
+moldau_console_oidc_issuer = Setting(
+    "moldau.console.oidc.issuer",
+    STRING,
+    None,
+    "The URL of the OpenID Connect provider that visitors of `moldau.console.listener` log in at. "
+    "It needs the extra `oauth`. Kafka has no such setting.",
+)
+moldau_console_oidc_client_id = Setting(
+    "moldau.console.oidc.client.id",
+    STRING,
+    None,
+    "The console's id at `moldau.console.oidc.issuer`. Kafka has no such setting.",
+)
+moldau_console_oidc_client_secret_file = Setting(
+    "moldau.console.oidc.client.secret.file",
+    STRING,
+    None,
+    "A file with the console's secret at `moldau.console.oidc.issuer`; without it the console has "
+    "none there. Kafka has no such setting.",
+)
+moldau_console_oidc_roles_claim = Setting(
+    "moldau.console.oidc.roles.claim",
+    STRING,
+    None,
+    "The claim of the ID token that has the visitor's groups; without it `groups`. Kafka has no "
+    "such setting.",
+)
+moldau_console_oidc_user_claim = Setting(
+    "moldau.console.oidc.user.claim",
+    STRING,
+    None,
+    "The claim of the ID token that names the visitor, such as `email`; without it `sub`. Kafka "
+    "has no such setting.",
+)
+moldau_console_oidc_redirect_uri = Setting(
+    "moldau.console.oidc.redirect.uri",
+    STRING,
+    None,
+    "The address to which the provider sends browsers back, if a proxy hides it; without it "
+    "`/login/done` at the address that the browser asked. Kafka has no such setting.",
+)
+moldau_console_roles = Setting(
+    "moldau.console.roles",
+    STRING,
+    None,
+    "A YAML file with the roles of visitors of `moldau.console.listener`, of which topics they see "
+    "messages, and what is masked in messages. Kafka has no such setting.",
+)
+moldau_console_audit = Setting(
+    "moldau.console.audit",
+    STRING,
+    None,
+    "A file that gets a line of JSON for each change, and each look at messages, in the console; "
+    "without it the lines are in the broker's log. Kafka has no such setting.",
 )

@@ -6,7 +6,9 @@ from collections.abc import Iterator
 from typing import Final
 
 from moldau.broker.settings import console, node, registry
+from moldau.broker.settings.security import moldau_audit_log
 from moldau.config import Settings
+from moldau.errors import ConfigError
 
 _ROWS: Final = {
     "registry": (
@@ -19,13 +21,23 @@ _ROWS: Final = {
         console.moldau_console_listener,
         console.moldau_console_admin,
         console.moldau_console_http_config,
+        console.moldau_console_oidc_issuer,
+        console.moldau_console_oidc_client_id,
+        console.moldau_console_oidc_client_secret_file,
+        console.moldau_console_oidc_roles_claim,
+        console.moldau_console_oidc_user_claim,
+        console.moldau_console_oidc_redirect_uri,
+        console.moldau_console_roles,
+        console.moldau_console_audit,
     ),
 }
 """The settings of each service, its listener first."""
 
 
 def wanted_services(settings: Settings) -> dict[str, dict[str, str]]:
-    """Return the settings of each service that is asked for, by the names after its own."""
+    """Return the settings of each service that is asked for, by the names after its own. Raise
+    ConfigError if two of them cannot be in force together."""
+    _check_audit_files(settings)
     found: dict[str, dict[str, str]] = {}
     for name, (listener, *others) in _ROWS.items():
         if settings[listener]:
@@ -35,6 +47,18 @@ def wanted_services(settings: Settings) -> dict[str, dict[str, str]]:
                 each.removeprefix(prefix): text for each, text in given.items() if text is not None
             }
     return found
+
+
+def _check_audit_files(settings: Settings) -> None:
+    """Raise ConfigError for one file of two logs: each would write over the other's lines."""
+    path, row = settings[moldau_audit_log], console.moldau_console_audit
+    if path and path == settings[row]:
+        raise ConfigError(
+            f"{moldau_audit_log.name} writes that file: give the console another one",
+            setting=row.name,
+            value=path,
+            source=settings.source(row),
+        )
 
 
 def service_notices(settings: Settings) -> Iterator[str]:
