@@ -231,5 +231,9 @@ def test_a_followed_topic_shows_new_records_and_every_digit(shown: Shown) -> Non
             assert EXACT in await page.locator("tr.fresh").first.inner_text()
             await page.get_by_role("button", name="Stop").click()
             await page.get_by_role("button", name="Follow").wait_for()
+            await page.route("**/tail*", lambda route: route.fulfill(status=404))
+            await page.get_by_role("button", name="Follow").click()
+            await page.get_by_text("It cannot be followed: load the page again").wait_for()
+            await page.get_by_role("button", name="Follow").wait_for()
 
     shown.runner.run(run())

@@ -6,7 +6,9 @@ import random
 
 import pytest
 
-from moldau.console.messages import SHOWN, Found, Message
+from moldau.console.messages import SHOWN, Found, Message, readable
+from moldau.ids import ZERO_UUID
+from moldau.link.metadata import Partition, Topic
 
 
 @pytest.mark.parametrize("is_newest", [True, False])
@@ -20,3 +22,10 @@ def test_only_what_is_shown_is_kept_while_matches_come(*, is_newest: bool) -> No
         found.keep(is_newest=is_newest)
         assert len(found.messages) == SHOWN
     assert found.messages == expected
+
+
+def test_a_partition_without_a_leader_keeps_no_other_from_being_read() -> None:
+    partitions = tuple(Partition(each, leader, 0, (1,), (1,)) for each, leader in ((0, 1), (1, -1)))
+    topic = Topic("orders", ZERO_UUID, partitions)
+    assert readable(topic, "") == ([0], [1])
+    assert readable(topic, "1") == ([0, 1], [])

@@ -12,7 +12,9 @@ import httpx
 import pytest
 
 from moldau.client import Admin, Consumer, NewTopic, Producer
+from moldau.console.messages import SHOWN
 from moldau.console.pages import Pages
+from moldau.console.texts import SHOWN_BYTES
 from moldau.testing import EmbeddedBroker
 from tests.console.shown import EXACT, browser, use
 
@@ -129,6 +131,34 @@ def test_messages_newest_first_from_an_offset_and_by_their_text() -> None:
     on_a_used_cluster(check)
 
 
+def test_the_newest_are_shown_where_the_end_of_a_log_has_none_and_a_text_far_inside_is_found() -> (
+    None
+):
+    """Of the last offsets all are of a transaction that was given up."""
+
+    async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
+        servers = broker.bootstrap_servers
+        async with Producer(bootstrap_servers=servers, transactional_id="t") as producer:
+            async with producer.transaction() as transaction:
+                for _ in range(2 * SHOWN):
+                    await producer.send("orders", b"given up", partition=1)
+                transaction.abort()
+            async with producer.transaction():
+                await producer.send("orders", b"x" * (2 * SHOWN_BYTES) + b"needle", partition=0)
+        newest = await client.get("/topics/orders/messages?partition=1")
+        rows = [row for row in Cells(newest.text).rows if len(row) == 5]
+        assert [row[1].strip() for row in rows] == ["4", "3", "2", "1", "0"]
+        assert "Looked at 5 records." in newest.text
+        for start in ("newest", "oldest"):
+            page = await client.get(f"/topics/orders/messages?text=needle&from={start}")
+            (row,) = [row for row in Cells(page.text).rows if len(row) == 5]
+            assert [cell.strip() for cell in row[:2]] == ["0", "0"]
+            assert "(40,006 characters in all)" in page.text
+            assert "needle</pre>" not in page.text
+
+    on_a_used_cluster(check)
+
+
 def test_a_produced_record_is_text_and_never_markup() -> None:
     async def check(client: httpx.AsyncClient, broker: EmbeddedBroker) -> None:
         evil = "<script>alert(1)</script>"
@@ -200,6 +230,7 @@ BAD = {
     "/topics/orders/messages?from=offset&at=x": (400, "give a whole number"),
     "/topics/orders/messages?from=time&at=lately": (400, "time:"),
     "/topics/orders/messages?partition=9": (400, "partition: the topic has 2"),
+    "/topics/orders/tail?partition=9": (400, "partition: the topic has 2"),
     "/topics/orders?page=999999": (200, "orders"),
 }
 

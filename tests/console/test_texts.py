@@ -8,10 +8,10 @@ import pytest
 
 from moldau.client.admin.progress import PartitionProgress
 from moldau.client.base.arguments import OffsetAndMetadata
-from moldau.console.offsets import Ends, planned
+from moldau.console.offsets import Ends, movable, planned
 from moldau.console.paging import paged
 from moldau.console.rendering import BadForm
-from moldau.console.texts import indented, moment, number, size, text_of
+from moldau.console.texts import SHOWN_BYTES, indented, moment, number, size, text_of
 from moldau.link.metadata import TopicPartition
 
 ASSETS_BYTES_MAX = 300_000
@@ -19,7 +19,20 @@ ASSETS_BYTES_MAX = 300_000
 
 @pytest.mark.parametrize(
     ("data", "text"),
-    [(b"abc", "abc"), (b"\xff\x00", "ff 00"), (None, ""), ("\u017e".encode(), "\u017e")],
+    [
+        (b"abc", "abc"),
+        (b"\xff\x00", "ff 00"),
+        (None, ""),
+        ("\u017e".encode(), "\u017e"),
+        (b"8=FIX.4.4\x019=5\x01", "8=FIX.4.4\x019=5\x01"),
+        ((5).to_bytes(8, "big"), "00 00 00 00 00 00 00 05 (the 64-bit integer 5)"),
+        (b"\0\0\0\x27\x0f{}", "\u2400\u2400\u2400'\x0f{}"),
+        (b"\xff" * 4, "ff ff ff ff (the 32-bit integer -1)"),
+        (
+            (2**62 + 1).to_bytes(8, "big"),
+            "40 00 00 00 00 00 00 01 (the 64-bit integer 4611686018427387905)",
+        ),
+    ],
 )
 def test_bytes_are_text_where_they_are(data: bytes | None, text: str) -> None:
     assert text_of(data) == text
@@ -27,6 +40,16 @@ def test_bytes_are_text_where_they_are(data: bytes | None, text: str) -> None:
 
 def test_a_long_value_is_cut_and_says_so() -> None:
     assert text_of(b"x" * 50_000).endswith("... (48.8 KB in all)")
+
+
+def test_a_text_that_is_cut_within_a_character_stays_a_text() -> None:
+    given = "\u20ac" * 50_000
+    shown, told = text_of(given.encode()).split(" ", 1)
+    assert given.startswith(shown)
+    assert len(shown) == SHOWN_BYTES // 3
+    assert told == "... (146.5 KB in all)"
+    assert text_of(b"\xe2\x82") == "e2 82"
+    assert text_of(b"\xff" * 50_000).startswith("ff ff")
 
 
 @pytest.mark.parametrize("digits", ["12345678901234567890", "0.10", "1e400"])
@@ -80,6 +103,15 @@ def test_a_plan_says_what_the_group_reads_again_or_never(
     (move,) = planned([row], way, amount, Ends({where: 10}, {where: 100}, {where: 60}))
 
     assert (move.after, move.effect) == (after, effect)
+
+
+def test_a_partition_without_a_known_end_keeps_no_other_from_its_plan() -> None:
+    led, gone = (PartitionProgress(TopicPartition(name, 0), None, end, None)
+                 for name, end in (("led", 9), ("gone", None)))  # fmt: skip
+    assert movable([led, gone], "") == movable([led, gone], "led") == [led]
+    for rows, topic in (([gone], ""), ([led, gone], "gone"), ([], "")):
+        with pytest.raises(BadForm, match="no partition has a known end"):
+            movable(rows, topic)
 
 
 def test_a_plan_needs_a_way_and_a_number() -> None:

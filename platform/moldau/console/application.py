@@ -52,7 +52,10 @@ from moldau.runtime import Clock
 if TYPE_CHECKING:
     from moldau.console.routes import Endpoint
 
-READ_ONLY: Final = "Start it with --admin to change the cluster by its pages."
+READ_ONLY: Final = (
+    "Start it with --admin to change the cluster by its pages; inside a broker that is "
+    "moldau.console.admin=true."
+)
 FAILED: Final = 500
 
 

@@ -29,7 +29,7 @@ from moldau.console.changes import see
 from moldau.console.connect_api import connector_path
 from moldau.console.connection import Connection
 from moldau.console.connectors import connect_of
-from moldau.console.messages import FROMS, SCANNED_MAX, Message, Wanted, read
+from moldau.console.messages import FROMS, SCANNED_MAX, Message, Wanted, read, readable
 from moldau.console.rendering import BadForm, Renderer, form_of
 from moldau.console.routes import check_masks, check_topic, visitor_of
 from moldau.console.secret_settings import QUEUE
@@ -257,7 +257,7 @@ class DeadLetters:
         query = {} if plan is not None else dict(request.query_params)
         wanted = Wanted.of(query)
         mask = visitor_of(request).mask(topic.name)
-        indexes = [each.index for each in topic.partitions]
+        indexes, leaderless = readable(topic, wanted.partition)
         found = await read(self._connection, self._clock, topic.name, indexes, wanted, mask)
         replayed = request.query_params.get("replayed", "")
         return self._renderer.page(
@@ -266,6 +266,7 @@ class DeadLetters:
             queue=queue,
             base=f"/dead-letters/{quote(queue.connector, safe='')}",
             found=found,
+            leaderless=leaderless,
             letters=[DeadLetter.of(each) for each in found.messages],
             wanted=wanted,
             froms=FROMS,

@@ -13,7 +13,7 @@ from moldau.cli.commands.consume_format import text as text_of_value
 from moldau.cli.commands.registry_place import URL
 from moldau.client.serdes.contract import Place
 from moldau.client.serdes.wire import ID_SIZE, header_of, unframe
-from moldau.console.texts import text_of
+from moldau.console.texts import cut, text_of
 from moldau.errors import MoldauError
 
 if TYPE_CHECKING:
@@ -32,16 +32,15 @@ class Decoder:
     async def text(
         self, data: bytes | None, place: Place, failed: dict[bytes, str], most: int
     ) -> str:
-        """Return a key or a value as text, with `most` bytes of it at most. `failed` keeps why
-        schemas could not be had."""
+        """Return a key or a value as text, with `most` bytes or characters of it. `failed` keeps
+        why schemas could not be had."""
         if data is None or not _may_have_schema(data, place):
             return text_of(data, most)
         key = header_of(place.headers, place) or bytes(data[:ID_SIZE])
         reason = failed.get(key)
         if reason is None:
             try:
-                decoded = text_of_value(await self._value(bytes(data), place))
-                return text_of(decoded.encode(), most)
+                return cut(text_of_value(await self._value(bytes(data), place)), most)
             except (MoldauError, ValueError) as error:
                 reason = str(error)
                 failed[key] = reason

@@ -1,13 +1,18 @@
 """Reads the messages that a page shows: a part of a topic, oldest or newest first, or its tail.
 
+The newest ones are read in windows, from the end back: where a log was compacted, or has the marks
+of transactions, a window has fewer records than offsets.
+
 Invariants: a request reads at most SCANNED_MAX records and for SCAN_S at most, so that a filter
-that matches nothing ends, and says how far it came; of those that match it keeps SHOWN.
+that matches nothing ends, and says how far it came; of those that match it keeps SHOWN. A text is
+looked for in whole messages, also where a page shows the beginning of one.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import AsyncGenerator, Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 from moldau.client import Consumer
@@ -17,7 +22,7 @@ from moldau.console.decoding import Decoder
 from moldau.console.masks import Mask
 from moldau.console.rendering import BadForm
 from moldau.console.texts import SHOWN_BYTES, WHOLE, cut, text_of
-from moldau.link.metadata import TopicPartition
+from moldau.link.metadata import Topic, TopicPartition
 from moldau.records import Headers
 from moldau.runtime import Clock
 
@@ -25,6 +30,8 @@ SHOWN: Final = 50
 SCANNED_MAX: Final = 20_000
 SCAN_S: Final = 3.0
 _POLL_S: Final = 0.5
+_WIDER: Final = 4
+"""How many times as wide as the window before it the next one is."""
 FROMS: Final = ("newest", "oldest", "offset", "time")
 
 
@@ -59,6 +66,10 @@ class Message:
         is_text = self.key.encode() == key and self.value.encode() == value
         has_odd = b"\r" in value or any(sign in key for sign in b"\r\n")
         return is_text and not has_odd and b"\0" not in key + value and self.data[0] != b""
+
+    def shown(self) -> Message:
+        """Return it with as much of its texts as a page shows."""
+        return replace(self, key=cut(self.key), value=cut(self.value))
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,18 +134,21 @@ class Found:
 class Texts:
     """Makes texts of the keys, values and headers of one page. What the mask hides is in none."""
 
-    def __init__(self, decoder: Decoder | None, mask: Mask | None = None) -> None:
+    def __init__(self, decoder: Decoder | None, mask: Mask | None, *, whole: bool) -> None:
+        """`whole` is whether keys and values are not cut: a text is looked for in them."""
         self._decoder = decoder
         self._mask = mask
+        # Of a part of an object no field can be masked.
+        self._most = WHOLE if whole or mask is not None else SHOWN_BYTES
         self._failed: dict[bytes, str] = {}
 
     async def text(self, data: bytes | None, place: Place) -> str:
         """Return a key or a value as text, decoded if there is a registry."""
+        text = await self._decoded(data, place, self._most)
         mask = self._mask
         if mask is None:
-            return await self._decoded(data, place, SHOWN_BYTES)
-        text = await self._decoded(data, place, WHOLE)  # a part of an object has no fields
-        return cut(mask.key(text) if place.is_key else mask.value(text))
+            return text
+        return mask.key(text) if place.is_key else mask.value(text)
 
     async def _decoded(self, data: bytes | None, place: Place, most: int) -> str:
         if self._decoder is None:
@@ -164,9 +178,14 @@ async def read(
         consumer.assign(places)
         ends = await consumer.end_offsets(places)
         begins = await consumer.beginning_offsets(places)
-        await _seek(consumer, wanted, begins, ends)
-        decode = Texts(connection.decoder, mask)
-        return await _scan(consumer, clock, wanted, ends, decode)
+        decode = Texts(connection.decoder, mask, whole=bool(wanted.text))
+        scan = _Scan(consumer, clock, wanted, decode)
+        if wanted.start == "newest":
+            await scan.back_from(ends, begins)
+        else:
+            await _seek(consumer, wanted, begins, ends)
+            await scan.up_to(ends)
+        return scan.found
 
 
 def chosen(indexes: Iterable[int], partition: str) -> list[int]:
@@ -177,6 +196,14 @@ def chosen(indexes: Iterable[int], partition: str) -> list[int]:
     if int(partition) not in known:
         raise BadForm(f"partition: the topic has {len(known)}, from 0 to {len(known) - 1}")
     return [int(partition)]
+
+
+def readable(topic: Topic, partition: str) -> tuple[list[int], list[int]]:
+    """Return the partitions to read if all are wanted, and those that are left out as they have no
+    leader. One that is named is read in any case, so that the failure tells why it cannot be."""
+    known = [each.index for each in topic.partitions]
+    gone = [each.index for each in topic.partitions if each.leader < 0 and not partition]
+    return [each for each in known if each not in gone], gone
 
 
 async def _seek(
@@ -191,40 +218,72 @@ async def _seek(
         except ValueError as error:
             raise BadForm(f"time: {error}") from error
         return
-    back = SHOWN if not wanted.text else SCANNED_MAX // max(1, len(ends))
     for place, end in ends.items():
         begin = begins[place]
-        if wanted.start == "newest":
-            begin = max(begin, end - back)
-        elif wanted.start == "offset":
+        if wanted.start == "offset":
             begin = min(max(begin, int(wanted.at)), end)
         consumer.seek(place, begin)
 
 
-async def _scan(
-    consumer: Consumer[bytes, bytes],
-    clock: Clock,
-    wanted: Wanted,
-    ends: Mapping[TopicPartition, int],
-    decode: Texts,
-) -> Found:
-    found, until = Found(), clock.monotonic() + SCAN_S
-    while True:
-        left = [p for p, end in ends.items() if (consumer.position(p) or 0) < end]
-        if not left:
-            return found
-        is_full = wanted.start != "newest" and len(found.messages) >= SHOWN
-        if is_full:
-            return found
-        if found.scanned >= SCANNED_MAX or clock.monotonic() > until:
-            found.is_cut = True
-            return found
-        for message in await _polled(consumer, decode, left):
-            found.scanned += 1
-            end = ends[TopicPartition(left[0].topic, message.partition)]
-            if message.offset < end and wanted.matches(message):
-                found.messages.append(message)
-        found.keep(is_newest=wanted.start == "newest")
+class _Scan:
+    """One reading of a part of a topic."""
+
+    def __init__(
+        self, consumer: Consumer[bytes, bytes], clock: Clock, wanted: Wanted, decode: Texts
+    ) -> None:
+        self.found = Found()
+        self._consumer = consumer
+        self._clock = clock
+        self._wanted = wanted
+        self._decode = decode
+        self._until = clock.monotonic() + SCAN_S
+        self._matching = Counter[int]()
+        """How many messages of each partition match."""
+
+    @property
+    def _is_over(self) -> bool:
+        return self.found.scanned >= SCANNED_MAX or self._clock.monotonic() > self._until
+
+    async def back_from(
+        self, ends: Mapping[TopicPartition, int], begins: Mapping[TopicPartition, int]
+    ) -> None:
+        """Read back from these offsets, until each partition has as many matches as are shown."""
+        above, width = dict(ends), SHOWN
+        while above:
+            below = {place: max(begins[place], end - width) for place, end in above.items()}
+            for place, begin in below.items():
+                self._consumer.seek(place, begin)
+            await self.up_to(above)
+            above = {
+                place: begin
+                for place, begin in below.items()
+                if begin > begins[place] and self._matching[place.partition] < SHOWN
+            }
+            if above and (self.found.is_cut or self._is_over):
+                self.found.is_cut = True
+                return
+            most = (SCANNED_MAX - self.found.scanned) // max(1, len(above))
+            width = max(1, min(width * _WIDER, most))
+
+    async def up_to(self, ends: Mapping[TopicPartition, int]) -> None:
+        """Read on to these offsets, or as many as are shown of the oldest."""
+        found, wanted, consumer = self.found, self._wanted, self._consumer
+        is_newest = wanted.start == "newest"
+        while True:
+            left = [p for p, end in ends.items() if (consumer.position(p) or 0) < end]
+            if not left or (not is_newest and len(found.messages) >= SHOWN):
+                return
+            if self._is_over:
+                found.is_cut = True
+                return
+            for message in await _polled(consumer, self._decode, left):
+                if message.offset >= ends[TopicPartition(left[0].topic, message.partition)]:
+                    continue  # a window before has it, or it came meanwhile
+                found.scanned += 1
+                if wanted.matches(message):
+                    found.messages.append(message.shown())
+                    self._matching[message.partition] += 1
+            found.keep(is_newest=is_newest)
 
 
 async def tail(
@@ -241,10 +300,10 @@ async def tail(
         for place, end in (await consumer.end_offsets(places)).items():
             consumer.seek(place, end)
         yield []
-        decode = Texts(connection.decoder, mask)
+        decode = Texts(connection.decoder, mask, whole=bool(wanted.text))
         while True:
             came = await _polled(consumer, decode, None)
-            yield [each for each in came if wanted.matches(each)]
+            yield [each.shown() for each in came if wanted.matches(each)]
 
 
 async def _polled(

@@ -41,6 +41,17 @@ class Ends:
     times: Mapping[TopicPartition, int]
 
 
+def movable(rows: Sequence[PartitionProgress], topic: str | None) -> list[PartitionProgress]:
+    """Return the partitions, of one topic if one is given, that have an end to move to: a leader is
+    there to ask. Raise BadForm if none is left."""
+    found = [
+        each for each in rows if each.end is not None and (not topic or each.where.topic == topic)
+    ]
+    if not found:
+        raise BadForm("no partition has a known end: each has no leader, or its topic is gone")
+    return found
+
+
 def planned(rows: Sequence[PartitionProgress], way: str, amount: str, ends: Ends) -> list[Move]:
     """Return the moves, each within its log. Raise BadForm."""
     if way not in WAYS:

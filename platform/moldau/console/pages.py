@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from typing import Any, Final
 from urllib.parse import quote
 
@@ -18,13 +19,14 @@ from moldau.client.base.offsets import EARLIEST, LATEST
 from moldau.console.changes import see, store_offsets
 from moldau.console.connection import Connection
 from moldau.console.history import chart
-from moldau.console.messages import FROMS, Wanted, read, tail
-from moldau.console.offsets import WAYS, Ends, Move, planned
+from moldau.console.messages import FROMS, Message, Wanted, chosen, read, readable, tail
+from moldau.console.offsets import WAYS, Ends, Move, movable, planned
 from moldau.console.paging import paged
 from moldau.console.picture import Listed
 from moldau.console.rendering import BadForm, Renderer, form_of
 from moldau.console.routes import visitor_of
 from moldau.console.texts import indented, moment
+from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.link.metadata import Topic, TopicPartition
 from moldau.runtime import Clock
@@ -145,7 +147,7 @@ class Pages:
         """Messages of a topic from some point."""
         topic = await self._topic(request)
         wanted = Wanted.of(request.query_params)
-        indexes = [each.index for each in topic.partitions]
+        indexes, leaderless = readable(topic, wanted.partition)
         mask = visitor_of(request).mask(topic.name)
         found = await read(self._connection, self._clock, topic.name, indexes, wanted, mask)
         is_part = request.headers.get("hx-target") == "found"
@@ -154,6 +156,7 @@ class Pages:
             "messages_found.html" if is_part else "messages.html",
             topic=topic,
             found=found,
+            leaderless=leaderless,
             wanted=wanted,
             copied=found.to_copy(request.query_params),
             froms=FROMS,
@@ -161,28 +164,23 @@ class Pages:
         )
 
     async def tail(self, request: Request) -> Response:
-        """New messages as server-sent events, until the browser leaves."""
+        """New messages as server-sent events, until the browser leaves, or they cannot be had: then
+        the browser asks again, and this page tells it why."""
         topic = await self._topic(request)
         wanted = Wanted.of({**request.query_params, "from": "newest"})
-        indexes = [each.index for each in topic.partitions]
+        indexes = chosen(readable(topic, wanted.partition)[0], wanted.partition)
         mask = visitor_of(request).mask(topic.name)
 
         async def events() -> AsyncIterator[str]:
             yield "retry: 2000\n\n"
-            async for messages in tail(self._connection, topic.name, indexes, wanted, mask):
-                if await request.is_disconnected():
-                    return
-                for each in messages:
-                    row = {
-                        "partition": each.partition,
-                        "offset": str(each.offset),
-                        "time": moment(each.timestamp_ms),
-                        "key": each.key,
-                        "value": indented(each.value),
-                    }
-                    yield f"data: {json.dumps(row)}\n\n"
-                if not messages:
-                    yield ": alive\n\n"
+            with suppress(MoldauError):  # such as a topic that is deleted meanwhile
+                async for messages in tail(self._connection, topic.name, indexes, wanted, mask):
+                    if await request.is_disconnected():
+                        return
+                    for each in messages:
+                        yield _event(each)
+                    if not messages:
+                        yield ": alive\n\n"
 
         headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
         return StreamingResponse(events(), media_type="text/event-stream", headers=headers)
@@ -276,7 +274,7 @@ class Pages:
 
     async def _moves(self, progress: GroupProgress, form: dict[str, str]) -> list[Move]:
         way, amount, topic = form.get("way", ""), form.get("amount", "").strip(), form.get("topic")
-        rows = [each for each in progress.partitions if not topic or each.where.topic == topic]
+        rows = movable(progress.partitions, topic)
         places = [each.where for each in rows]
         times: dict[TopicPartition, int] = {}
         async with self._connection.consumer() as consumer:
@@ -294,6 +292,18 @@ class Pages:
     async def _progress(self, request: Request) -> GroupProgress:
         admin: Admin = await self._connection.admin()
         return await admin.group_progress(request.path_params["name"])
+
+
+def _event(message: Message) -> str:
+    """Return a message as a server-sent event."""
+    row = {
+        "partition": message.partition,
+        "offset": str(message.offset),
+        "time": moment(message.timestamp_ms),
+        "key": message.key,
+        "value": indented(message.value),
+    }
+    return f"data: {json.dumps(row)}\n\n"
 
 
 def _resource(topic: str) -> Resource:

@@ -18,30 +18,43 @@ _HOUR_S: Final = 3600
 _DAY_H: Final = 24
 _BEGINS: Final = ("[", "{")
 _ENDS: Final = ("]", "}")
+_ZERO: Final = "\u2400"
+"""In place of a zero byte, which no browser shows."""
+_CUT_OFF: Final = "unexpected end of data"
+_INTEGER_BYTES: Final = (4, 8)
 _PART: Final = re.compile(r'"(?:[^"\\]|\\.)*"|[\[\]{},:]|[^\s\[\]{},:"]+')
 
 
 def text_of(data: bytes | None, most: int = SHOWN_BYTES) -> str:
-    """Return a key or value as text: UTF-8 where it is, else hexadecimal. Numbers stay as they
-    were written, also those that a browser would round. What has more bytes than `most` is cut."""
+    """Return a key or value as text: UTF-8 where it is, else hexadecimal. With bytes that only an
+    integer of 4 or 8 has comes the integer. Numbers in a text stay as they were written, also those
+    that a browser would round. What has more bytes than `most` is cut."""
     if data is None:
         return ""
     data = bytes(data)
     shown = data[:most]
-    try:
-        text = shown.decode("utf-8")
-    except UnicodeDecodeError:
+    text = _text(shown, is_cut=len(data) > most)
+    if text is None or ("\0" in text and len(data) in _INTEGER_BYTES):
         text = shown.hex(" ")
+        if len(data) in _INTEGER_BYTES:  # as Kafka's LongSerializer writes it
+            integer = int.from_bytes(data, "big", signed=True)
+            text += f" (the {8 * len(data)}-bit integer {integer})"
+    text = text.replace("\0", _ZERO)
     return text if len(data) <= most else f"{text} ... ({size(len(data))} in all)"
 
 
-def cut(text: str) -> str:
-    """Return as much of a text as a page shows."""
-    return (
-        text
-        if len(text) <= SHOWN_BYTES
-        else f"{text[:SHOWN_BYTES]} ... ({len(text):,} characters in all)"
-    )
+def _text(data: bytes, *, is_cut: bool) -> str | None:
+    """Return the text of UTF-8, None if it is something else. The cut may be within a character."""
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        is_whole = not (is_cut and error.end == len(data) and error.reason == _CUT_OFF)
+        return None if is_whole else data[: error.start].decode("utf-8")
+
+
+def cut(text: str, most: int = SHOWN_BYTES) -> str:
+    """Return as much of a text as a page shows: `most` characters."""
+    return text if len(text) <= most else f"{text[:most]} ... ({len(text):,} characters in all)"
 
 
 def is_json(text: str) -> bool:

@@ -2,6 +2,11 @@
 "use strict";
 (() => {
   let source = null;
+  let pressed = null;
+  const tell = (text) => {
+    const place = document.getElementById("following");
+    if (place) place.textContent = text;
+  };
   const rowsMax = 200;
   const cell = (row, text, kind, inner) => {
     const made = row.insertCell();
@@ -22,23 +27,37 @@
     cell(row, message.value, "", "pre");
     while (rows.rows.length > rowsMax) rows.deleteRow(-1);
   };
-  const stop = (button) => {
-    if (source) source.close();
+  const stop = (text) => {
+    source.close();
     source = null;
-    button.setAttribute("aria-pressed", "false");
-    button.textContent = "Follow";
+    pressed.setAttribute("aria-pressed", "false");
+    pressed.textContent = "Follow";
+    tell(text);
   };
   document.addEventListener("click", (event) => {
     const button = event.target.closest("[data-tail]");
     if (!button) return;
-    if (source) return stop(button);
+    if (source) return stop("");
     const query = new URLSearchParams(new FormData(button.form));
+    let wasCut = false;
+    pressed = button;
     source = new EventSource(`${button.dataset.tail}?${query}`);
     source.onmessage = (came) => add(JSON.parse(came.data));
     source.onopen = () => {
       button.setAttribute("aria-pressed", "true");
       button.textContent = "Stop";
+      tell(wasCut ? "It was cut off: messages may be missing here." : "");
     };
+    // A connection that is lost is made again; one that is refused is closed for good.
+    source.onerror = () => {
+      wasCut = true;
+      if (source.readyState !== EventSource.CLOSED) return tell("Cut off, connecting again ...");
+      stop("It cannot be followed: load the page again to see why.");
+    };
+  });
+  // Other rows are shown, perhaps by another filter.
+  document.addEventListener("htmx:beforeRequest", (event) => {
+    if (source && event.detail.target.id === "found") stop("");
   });
 })();
 // A part that is live is replaced as a whole: it stays while a key has the focus in it, and tables
