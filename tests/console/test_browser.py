@@ -44,6 +44,8 @@ PAGES: Final = (
     "/topics/none",
 )
 PATIENCE_S: Final = 120.0
+MISSING: Final = "Failed to load resource: the server responded with a status of 404 (Not Found)"
+"""What the browser logs of an address that is not there."""
 
 
 @pytest.fixture(scope="module")
@@ -218,7 +220,7 @@ def test_offsets_are_changed_after_a_preview(shown: Shown) -> None:
 
 def test_a_followed_topic_shows_new_records_and_every_digit(shown: Shown) -> None:
     async def run() -> None:
-        async with shown.screen.page() as page:
+        async with shown.screen.page(logged=[MISSING]) as page:
             await page.goto("/topics/orders/messages")
             async with page.expect_response("**/tail*"):
                 await page.get_by_role("button", name="Follow").click()
@@ -232,7 +234,8 @@ def test_a_followed_topic_shows_new_records_and_every_digit(shown: Shown) -> Non
             await page.get_by_role("button", name="Stop").click()
             await page.get_by_role("button", name="Follow").wait_for()
             await page.route("**/tail*", lambda route: route.fulfill(status=404))
-            await page.get_by_role("button", name="Follow").click()
+            async with page.expect_console_message(lambda said: said.text == MISSING):
+                await page.get_by_role("button", name="Follow").click()
             await page.get_by_text("It cannot be followed: load the page again").wait_for()
             await page.get_by_role("button", name="Follow").wait_for()
 

@@ -22,6 +22,7 @@ pytestmark = [pytest.mark.real, pytest.mark.deep]
 
 CANARY: Final = "canary"
 PLAIN: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+JAAS: Final = f'{PLAIN} required username="admin" password="canary-plain"'
 NOWHERE: Final = "http://localhost:1"
 """Here is no identity provider, no receiver of traces, and no database."""
 ENV: Final = "org.apache.kafka.common.config.provider.EnvVarConfigProvider"
@@ -108,10 +109,9 @@ class Programs:
     def write(self, name: str, *lines: str) -> None:
         (self.folder / name).write_text("\n".join((*lines, "")))
 
-    def write_settings(self) -> None:
-        """The files of settings of all programs."""
-        jaas = f'{PLAIN} required username="admin" password="canary-plain"'
-        node = (
+    def node(self) -> tuple[str, ...]:
+        """The settings of the broker."""
+        return (
             "process.roles=broker,controller",
             "node.id=1",
             f"controller.quorum.voters=1@{self.at[5]}",
@@ -124,7 +124,7 @@ class Programs:
             "sasl.enabled.mechanisms=PLAIN,SCRAM-SHA-256,OAUTHBEARER",
             "sasl.mechanism.inter.broker.protocol=PLAIN",
             "listener.name.sasl_plaintext.plain.sasl.jaas.config="
-            f'{jaas} user_admin="canary-plain" user_bob="canary-bob";',
+            f'{JAAS} user_admin="canary-plain" user_bob="canary-bob";',
             f"sasl.oauthbearer.jwks.endpoint.url={NOWHERE}/keys?key=canary-jwks",
             "sasl.oauthbearer.expected.issuer=https://idp",
             "sasl.oauthbearer.expected.audience=kafka",
@@ -146,6 +146,10 @@ class Programs:
             f"moldau.console.oidc.client.secret.file={self.folder}/oidc-secret",
             f"moldau.console.audit={self.folder}/visitors.out",
         )
+
+    def write_settings(self) -> None:
+        """The files of settings of all programs."""
+        node = self.node()
         login = (
             f"bootstrap.servers={self.at[4]}",
             "security.protocol=SASL_PLAINTEXT",
@@ -157,9 +161,9 @@ class Programs:
                    "http.users.file=canary-none")  # fmt: skip
         self.write("unknown.properties", *node, "ssl.key.pasword=canary-misspelled",
                    "sasl.jaas.config.x=canary-x", "ssl.key.password=canary-twice")  # fmt: skip
-        self.write("admin.properties", *login, f"sasl.jaas.config={jaas};")
+        self.write("admin.properties", *login, f"sasl.jaas.config={JAAS};")
         self.write(
-            "wrong.properties", *login, f"sasl.jaas.config={jaas.replace('-plain', '-wrong')};"
+            "wrong.properties", *login, f"sasl.jaas.config={JAAS.replace('-plain', '-wrong')};"
         )
         self.write(
             "tokens.properties", *login[:2], "sasl.mechanism=OAUTHBEARER",
@@ -172,7 +176,7 @@ class Programs:
         self.write("oidc-secret", "canary-oidc")
         self.write("http.properties", f"http.users.file={self.folder}/users")
         self.write(
-            "worker.properties", *login, f"sasl.jaas.config={jaas};", "group.id=workers",
+            "worker.properties", *login, f"sasl.jaas.config={JAAS};", "group.id=workers",
             *(f"{each}.storage.topic=connect-{each}" for each in STORAGE),
             *(f"{each}.storage.replication.factor=1" for each in STORAGE),
             f"moldau.rest.http.config={self.folder}/http.properties",
