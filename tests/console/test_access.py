@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import asyncio
 import json
+import re
 from base64 import b64encode
 from collections.abc import AsyncIterator
 from contextlib import aclosing, asynccontextmanager
+from html import unescape
 from typing import Any
 
 import httpx
@@ -170,6 +172,7 @@ def test_a_refusal_tells_what_is_needed_and_forms_that_are_refused_are_not_shown
             assert "delete a group needs the role admin, and bob has the role op" in done.text
             nothing = await client.get("/topics", auth=by("zoe"))
             assert "zoe is logged in and has no role here" in nothing.text
+            assert "bootstrap servers" not in nothing.text
             for path, form in (
                 ("/topics", "Create"),
                 ("/topics/orders/messages", "Produce a record"),
@@ -246,6 +249,27 @@ def test_topics_without_a_rule_show_no_messages_and_take_none() -> None:
             assert sent.status_code == 403
             assert (await client.get("/topics/orders/messages", auth=by("ivy"))).status_code == 403
             assert CARD in (await client.get("/topics/secret/messages", auth=by("ann"))).text
+
+    asyncio.run(run())
+
+
+def test_links_to_a_topic_lead_to_what_the_visitor_sees_of_it() -> None:
+    def links(page: httpx.Response) -> set[str]:
+        return set(re.findall(r'href="(/topics/[^"]*)"', page.text))
+
+    async def run() -> None:
+        async with visited() as client:
+            for user, own in (("bob", "/messages"), ("ivy", "")):
+                client.auth = by(user)
+                topics = links(await client.get("/topics"))
+                assert topics == {f"/topics/orders{own}", "/topics/secret"}, user
+                part = "?from=offset&amp;at=2&amp;partition=1" if own else ""
+                group = links(await client.get("/groups/billing"))
+                assert group == {f"/topics/orders{own}{part}"}, user
+                tabs = {"/topics/orders", "/topics/orders/settings", f"/topics/orders{own}"}
+                assert links(await client.get("/topics/orders")) == tabs, user
+                for each in (*topics, *group, *tabs):
+                    assert (await client.get(unescape(each))).status_code == 200, each
 
     asyncio.run(run())
 

@@ -142,6 +142,7 @@ def test_after_a_logout_the_cookie_opens_nothing() -> None:
         assert (await client.post("/logout", headers={"origin": "http://evil"})).status_code == 403
         out = await client.post("/logout", headers=own)
         assert "You are logged out" in out.text
+        assert "bootstrap servers" not in out.text
         assert f"{at.issuer}/end?client_id={CLIENT_ID}" in out.text
         client.cookies.update(kept)
         again = await client.get("/topics", headers=PAGE)
@@ -161,6 +162,7 @@ def test_without_a_session_parts_of_pages_and_forms_are_refused() -> None:
         assert (part.status_code, part.headers["hx-redirect"]) == (401, "/login?back=%2F")
         form = await client.post("/topics", data={"name": "x"}, headers=PAGE)
         assert (form.status_code, "nothing was done" in form.text) == (401, True)
+        assert '<a class="button" href="/login">' in form.text
         client.cookies.set("moldau-session", "0" * 64)
         bad = await client.get("/topics")
         assert bad.status_code == 401

@@ -225,7 +225,8 @@ def test_a_group_with_lag_and_offsets_changed_after_a_preview() -> None:
 BAD = {
     "/topics/none": (404, "It is not there"),
     "/groups/none": (404, "It is not there"),
-    "/nothing": (404, "There is no such page"),
+    "/nothing": (404, "No page has this address"),
+    "/rights/rule/plan": (405, "This address only takes a form"),
     "/topics/orders/messages?from=somewhere": (400, "from: newest"),
     "/topics/orders/messages?from=offset&at=x": (400, "give a whole number"),
     "/topics/orders/messages?from=time&at=lately": (400, "time:"),

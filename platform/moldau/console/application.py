@@ -57,6 +57,15 @@ READ_ONLY: Final = (
     "moldau.console.admin=true."
 )
 FAILED: Final = 500
+_REFUSALS: Final = {
+    403: ("That is not allowed", ""),
+    404: ("There is no such page", "No page has this address."),
+    405: (
+        "There is no such page",
+        "This address only takes a form: go back to the page that has the form.",
+    ),
+}
+"""The heading, and the text if the error has none for users, of what no page answers."""
 
 
 class Guard:
@@ -217,8 +226,8 @@ def _error_pages(
     async def on_http_error(request: Request, error: Exception) -> Response:
         assert isinstance(error, HTTPException)
         access.visitor(request)
-        text = str(error.detail)
-        return renderer.failure(request, error.status_code, "There is no such page", text)
+        title, text = _REFUSALS.get(error.status_code, ("The console refuses", ""))
+        return renderer.failure(request, error.status_code, title, text or str(error.detail))
 
     async def on_failure(request: Request, error: Exception) -> Response:
         """Return the page of a bug. Starlette raises the error on, so that the log has it."""

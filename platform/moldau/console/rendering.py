@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Mapping
+from functools import partial
 from importlib.resources import files
 from typing import Any, Final
-from urllib.parse import parse_qs, urlsplit
+from urllib.parse import parse_qs, quote, urlencode, urlsplit
 
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from starlette.exceptions import HTTPException
@@ -14,7 +15,7 @@ from starlette.responses import HTMLResponse, Response
 
 from moldau.cli.numbers import exact
 from moldau.console import texts
-from moldau.console.roles import Role
+from moldau.console.roles import Role, Visitor
 from moldau.console.routes import visitor_of
 
 _FORM_BYTES_MAX: Final = 2 << 20
@@ -74,6 +75,7 @@ class Renderer:
             path=request.scope["path"],
             visitor=visitor,
             may=may,
+            topic_link=partial(topic_link, visitor),
             is_admin=visitor.has(Role.ADMIN),
             **values,
         )
@@ -82,6 +84,15 @@ class Renderer:
     def failure(self, request: Request, status: int, title: str, text: str) -> Response:
         """Return a page that says what went wrong and what to do."""
         return self.page(request, "failure.html", status, title=title, text=text)
+
+
+def topic_link(visitor: Visitor, topic: str, **at: object) -> str:
+    """Return the address of a topic's messages, from an offset `at` if one is given; that of the
+    topic's partitions for a visitor that does not see its messages."""
+    base = f"/topics/{quote(topic, safe='')}"
+    if not visitor.sees(topic):
+        return base
+    return f"{base}/messages{'?' if at else ''}{urlencode({'from': 'offset', **at} if at else {})}"
 
 
 async def form_of(request: Request) -> dict[str, str]:
