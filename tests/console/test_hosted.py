@@ -15,7 +15,7 @@ import pytest
 from moldau.broker.settings import console as rows
 from moldau.client import Admin
 from moldau.config import rows_in
-from moldau.console.hosted import prepare
+from moldau.console.hosted import SHOWN, prepare
 from moldau.console.options import ADMIN, NAMES, SETTING_PREFIX, setting_name
 from moldau.errors import ConfigError
 from moldau.link import service_thread
@@ -71,6 +71,10 @@ LOG = Loggers(RealRuntime("test").clock, lambda line: None).get("console")
         ({"roles": "roles.yaml"}, "add moldau.console.oidc.issuer, or moldau.console.http.config"),
         ({"roles": "masks.yaml", "admin": "true"}, "with moldau.console.admin every visitor"),
         ({"roles": ""}, "moldau.console.roles"),
+        (
+            {"streams": "a=http://h:1,a=http://h:2"},
+            "moldau.console.streams: the name a is given twice",
+        ),
         ({"audit": "none/audit"}, "moldau.console.audit: the file cannot be written"),
     ],
 )
@@ -87,7 +91,7 @@ def test_settings_that_can_never_be_in_force_are_refused(
 
 def test_settings_and_options_about_visitors_have_the_same_names() -> None:
     settings = {row.name.removeprefix(SETTING_PREFIX) for row in rows_in(vars(rows))}
-    assert settings == {"listener", ADMIN, *map(setting_name, NAMES)}
+    assert settings == {"listener", ADMIN, *map(setting_name, NAMES), *SHOWN}
 
 
 def test_the_code_of_pages_is_loaded_before_the_broker_has_clients() -> None:
@@ -215,10 +219,13 @@ def test_a_loop_whose_thread_does_not_start_is_closed(monkeypatch: pytest.Monkey
 
 
 @pytest.mark.real
-def test_a_broker_serves_its_console_read_only(tmp_path: Path) -> None:
-    at, metrics = (f"127.0.0.1:{port}" for port in free_ports(2))
+def test_a_broker_serves_its_console_read_only_with_the_schemas_of_its_registry(
+    tmp_path: Path,
+) -> None:
+    at, metrics, registry = (f"127.0.0.1:{port}" for port in free_ports(3))
+    options = ("--console", at, "--metrics", metrics, "--registry", registry)
     with (
-        broker_process(tmp_path, "--console", at, "--metrics", metrics) as broker,
+        broker_process(tmp_path, *options) as broker,
         httpx.Client(base_url=f"http://{at}", trust_env=False, timeout=60) as client,
     ):
         created = ("topic", "create", "orders", "-b", f"{broker.host}:{broker.port}")
@@ -234,6 +241,12 @@ def test_a_broker_serves_its_console_read_only(tmp_path: Path) -> None:
         eventually(lambda: "orders" in client.get("/topics").text)
         refused = client.post("/topics", data={"name": "more"})
         assert (refused.status_code, "read-only" in refused.text) == (403, True)
+        schema = {"schema": '"string"'}
+        answer = httpx.post(
+            f"http://{registry}/subjects/orders-value/versions", json=schema, trust_env=False
+        )
+        assert answer.status_code == 200, answer.text
+        assert "orders-value" in client.get("/schemas").text
         code, log = broker.stop()
     assert code == 0
     assert f"a service is up service=console at=http://{at}" in log

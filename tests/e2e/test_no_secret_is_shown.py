@@ -145,6 +145,7 @@ class Programs:
             "moldau.console.oidc.client.id=console",
             f"moldau.console.oidc.client.secret.file={self.folder}/oidc-secret",
             f"moldau.console.audit={self.folder}/visitors.out",
+            "moldau.console.connect=http://ann:canary-console@localhost:1",
         )
 
     def write_settings(self) -> None:

@@ -13,6 +13,7 @@ rows; the table interprets the text. So a setting means the same in all formats.
 from __future__ import annotations
 
 from moldau.config.checks import (
+    HTTP_URL,
     Check,
     at_least,
     at_most,
@@ -76,6 +77,7 @@ __all__ = [
     "BOOLEAN",
     "CLASS",
     "DOUBLE",
+    "HTTP_URL",
     "INHERITED",
     "INT",
     "KAFKA_PREFIX",

@@ -29,6 +29,14 @@ class Check(Generic[T]):
         return f"Check({self.allowed})"
 
 
+def _is_http_url(text: str) -> bool:
+    scheme, separator, rest = text.partition("://")
+    return scheme in ("http", "https") and bool(separator) and bool(rest.strip("/"))
+
+
+HTTP_URL = Check("an http:// or https:// address", _is_http_url)
+
+
 def between(low: Number, high: Number) -> Check[Number]:
     """Allow numbers from `low` to `high`, both inclusive."""
     return Check(f"from {low} to {high}", lambda value: low <= value <= high)

@@ -21,7 +21,10 @@ from moldau.console.paging import paged
 from moldau.console.rendering import BadForm, Renderer, form_of
 from moldau.console.secret_settings import GROUP, QUEUE, SecretSettings
 
-NO_CONNECT: Final = "Start the console with --connect URL to see the connectors of a worker."
+NO_CONNECT: Final = (
+    "Start the console with --connect URL to see the connectors of a worker; inside a broker that "
+    "is moldau.console.connect=URL."
+)
 ACTIONS: Final = {
     "pause": ("PUT", "/pause", {}),
     "resume": ("PUT", "/resume", {}),

@@ -16,7 +16,10 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.cli.addresses import host_and_port
 from moldau.cli.command import UsageError
+from moldau.cli.commands.registry_place import URL
+from moldau.console.beside import PIPELINES, STREAMS, named
 from moldau.console.command import check_installed
+from moldau.console.connect_api import CONNECT
 from moldau.console.options import SETTING_PREFIX, VisitorOptions, visitors_of
 from moldau.errors import ConfigError
 from moldau.link.hosted_services import HostBroker, RunningService, Serve
@@ -31,6 +34,8 @@ if TYPE_CHECKING:
     from moldau.runtime import Runtime
 
 LISTENER: Final = "listener"
+SHOWN: Final = {"registry": URL, "connect": CONNECT, "streams": STREAMS, "pipeline": PIPELINES}
+"""What is shown beside the cluster: the broker's setting, and that of a console."""
 
 
 def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve:
@@ -49,13 +54,14 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
             setting=f"{SETTING_PREFIX}{LISTENER}",
             value=settings[LISTENER],
         )
+    shown = _shown(settings)
     from moldau.console.server import served  # it takes long: here the broker has no clients yet
 
     @asynccontextmanager
     async def pages(beside: Runtime, host: HostBroker) -> AsyncIterator[RunningService]:
         oidc = visitors.provider(beside, log)
         place = listen, visitors.protection, visitors.access, oidc
-        async with served(beside, host.login, *place) as address:
+        async with served(beside, {**host.login, **shown}, *place) as address:
             yield RunningService(address, Registry(), forever)
 
     @asynccontextmanager
@@ -65,6 +71,17 @@ def prepare(runtime: Runtime, settings: Mapping[str, str], log: Logger) -> Serve
             yield service
 
     return serve
+
+
+def _shown(settings: Mapping[str, str]) -> dict[str, str]:
+    """Return the console's settings for what is beside the cluster. Raise ConfigError for a name
+    that is given twice."""
+    found = {SHOWN[name]: text for name, text in settings.items() if name in SHOWN}
+    for name in ("streams", "pipeline"):
+        words = settings.get(name, "").split(",")
+        named(f"{SETTING_PREFIX}{name}", filter(None, words))
+        found[SHOWN[name]] = " ".join(words)
+    return found
 
 
 def _check_login(visitors: Visitors, cure: str, host: HostBroker) -> None:

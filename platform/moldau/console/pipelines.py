@@ -21,7 +21,8 @@ from moldau.errors import MoldauError
 
 NO_PIPELINES: Final = (
     "Start the console with --pipeline NAME=URL to see a pipeline that serves its status: "
-    "`moldau pipeline run --status 127.0.0.1:8200`."
+    "`moldau pipeline run --status 127.0.0.1:8200`. Inside a broker that is "
+    "moldau.console.pipeline=NAME=URL."
 )
 HEALTHY: Final = frozenset(("RUNNING", "FINISHED"))
 

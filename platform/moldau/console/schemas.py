@@ -18,7 +18,10 @@ from moldau.console.texts import indented
 if TYPE_CHECKING:
     from moldau.client.serdes.registry.client import SchemaRegistry
 
-NO_REGISTRY: Final = "Start the console with --registry URL to see the schemas of a registry."
+NO_REGISTRY: Final = (
+    "Start the console with --registry URL to see the schemas of a registry; inside a broker that "
+    "is moldau.console.registry=URL."
+)
 LEVELS: Final = {
     "NONE": "Any schema may follow: nothing is checked.",
     "BACKWARD": "A new schema has to read what the latest one has written.",

@@ -25,7 +25,8 @@ from moldau.runtime import Clock
 
 NO_APPS: Final = (
     "Start the console with --streams NAME=URL to see a Streams app that listens: "
-    "`moldau streams run APP --listen 127.0.0.1:8100`."
+    "`moldau streams run APP --listen 127.0.0.1:8100`. Inside a broker that is "
+    "moldau.console.streams=NAME=URL."
 )
 PARTITIONS_MAX: Final = 1_000
 """An app that reads more partitions shows no growth of its topics."""

@@ -83,8 +83,46 @@ def test_a_service_is_asked_for_by_its_listener() -> None:
     found = wanted_services(broker_settings(ground, overrides(dict(given))))
     assert found == {
         "registry": {"listener": "127.0.0.1:8081", "client.config": "f"},
-        "console": {"listener": "127.0.0.1:8080", "admin": "false"},
+        "console": {
+            "listener": "127.0.0.1:8080",
+            "admin": "false",
+            "registry": "http://127.0.0.1:8081",
+        },
     }
+
+
+@pytest.mark.parametrize(
+    ("given", "shown"),
+    [
+        ({"moldau.registry.advertised": "broker-1:8081"}, "http://broker-1:8081"),
+        ({"moldau.registry.listener": "127.0.0.1:0"}, None),
+        ({"moldau.registry.listener": ""}, None),
+        ({"moldau.registry.http.config": "f"}, None),
+        ({"moldau.console.registry": "https://ann:secret@other"}, "https://ann:secret@other"),
+    ],
+)
+def test_a_console_shows_the_registry_beside_it_if_that_asks_for_no_login(
+    given: dict[str, str], shown: str | None
+) -> None:
+    both = {"moldau.registry.listener": "0.0.0.0:8081", "moldau.console.listener": "127.0.0.1:0"}
+    settings = broker_settings(standalone_layer("/data"), overrides({**both, **given}))
+    assert wanted_services(settings)["console"].get("registry") == shown
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("registry", "ann:secret@host"),
+        ("connect", "ftp://ann:secret@host"),
+        ("streams", "app=ann:secret@host"),
+        ("pipeline", "a/b=http://ann:secret@host"),
+    ],
+)
+def test_an_address_that_the_console_can_never_reach_is_refused(name: str, value: str) -> None:
+    given = {f"moldau.console.{name}": value}
+    with pytest.raises(ConfigError, match="http://") as refused:
+        broker_settings(standalone_layer("/data"), overrides(dict(given)))
+    assert "secret" not in str(refused.value)
 
 
 def test_a_file_of_two_logs_is_refused() -> None:

@@ -4,7 +4,15 @@ of `moldau console`: `--oidc-issuer` is `moldau.console.oidc.issuer`.
 
 from __future__ import annotations
 
-from moldau.config import BOOLEAN, STRING, Setting
+from moldau.config import BOOLEAN, HTTP_URL, LIST, STRING, Check, Setting, list_of
+
+
+def _is_named_url(text: str) -> bool:
+    name, _, url = text.partition("=")
+    return bool(name) and not set(name) & set("/ ") and HTTP_URL.holds(url)
+
+
+_NAMED_URLS = list_of(item=Check("NAME=http://HOST:PORT, the name without a slash", _is_named_url))
 
 moldau_console_listener = Setting(
     "moldau.console.listener",
@@ -81,4 +89,41 @@ moldau_console_audit = Setting(
     None,
     "A file that gets a line of JSON for each change, and each look at messages, in the console; "
     "without it the lines are in the broker's log. Kafka has no such setting.",
+)
+moldau_console_registry = Setting(
+    "moldau.console.registry",
+    STRING,
+    None,
+    "The URL of the Schema Registry that the console inside the broker decodes records by and "
+    "shows; without it that of `moldau.registry.listener`, if that asks for no login. Kafka has no "
+    "such setting.",
+    check=HTTP_URL,
+    secret=True,
+)
+moldau_console_connect = Setting(
+    "moldau.console.connect",
+    STRING,
+    None,
+    "The URL of the Connect worker that the console inside the broker shows. Kafka has no such "
+    "setting.",
+    check=HTTP_URL,
+    secret=True,
+)
+moldau_console_streams = Setting(
+    "moldau.console.streams",
+    LIST,
+    None,
+    "The Streams apps that the console inside the broker shows: NAME=URL, several separated by "
+    "commas. Kafka has no such setting.",
+    check=_NAMED_URLS,
+    secret=True,
+)
+moldau_console_pipeline = Setting(
+    "moldau.console.pipeline",
+    LIST,
+    None,
+    "The pipelines that the console inside the broker shows: NAME=URL, several separated by "
+    "commas. Kafka has no such setting.",
+    check=_NAMED_URLS,
+    secret=True,
 )

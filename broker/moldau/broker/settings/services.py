@@ -29,6 +29,10 @@ _ROWS: Final = {
         console.moldau_console_oidc_redirect_uri,
         console.moldau_console_roles,
         console.moldau_console_audit,
+        console.moldau_console_registry,
+        console.moldau_console_connect,
+        console.moldau_console_streams,
+        console.moldau_console_pipeline,
     ),
 }
 """The settings of each service, its listener first."""
@@ -41,12 +45,23 @@ def wanted_services(settings: Settings) -> dict[str, dict[str, str]]:
     found: dict[str, dict[str, str]] = {}
     for name, (listener, *others) in _ROWS.items():
         if settings[listener]:
-            given = {row.name: row.write(settings[row]) for row in (listener, *others)}
             prefix = f"moldau.{name}."
             found[name] = {
-                each.removeprefix(prefix): text for each, text in given.items() if text is not None
+                row.name.removeprefix(prefix): row.kind.write(value)
+                for row in (listener, *others)
+                if (value := settings[row]) is not None
             }
+    if "console" in found and "registry" not in found["console"]:
+        found["console"] |= _registry_beside(settings)
     return found
+
+
+def _registry_beside(settings: Settings) -> dict[str, str]:
+    """Return the console's setting for a registry of the same process that asks for no login."""
+    at = settings[registry.moldau_registry_listener]
+    if not at or at.endswith(":0") or settings[registry.moldau_registry_http_config]:
+        return {}
+    return {"registry": f"http://{settings[registry.moldau_registry_advertised] or at}"}
 
 
 def _check_audit_files(settings: Settings) -> None:

@@ -12,12 +12,12 @@ from typing import Final
 from moldau.config import (
     BOOLEAN,
     CLASS,
+    HTTP_URL,
     INT,
     LIST,
     LONG,
     PASSWORD,
     STRING,
-    Check,
     Setting,
     Settings,
     SettingTable,
@@ -32,11 +32,6 @@ _FORMATS: Final = (
     "string, bytes, json, int, long, short, float, double, boolean, uuid, avro, protobuf, "
     "json-schema, the name of a plugin, or the name of Java's class"
 )
-
-
-def _is_url(text: str) -> bool:
-    scheme, separator, rest = text.partition("://")
-    return scheme in ("http", "https") and bool(separator) and bool(rest.strip("/"))
 
 
 def _format(name: str, what: str) -> Setting[str | None]:
@@ -63,7 +58,7 @@ registry_url = Setting(
     (),
     "Where the Schema Registry is: http:// or https:// addresses, several separated by commas; "
     "the next one is tried when one fails.",
-    check=list_of(item=Check("an http:// or https:// address", _is_url)),
+    check=list_of(item=HTTP_URL),
 )
 basic_auth_source = Setting(
     "basic.auth.credentials.source",
