@@ -17,7 +17,7 @@ from moldau.cli.commands import version as version_command
 from moldau.cli.output import write_lines, write_table
 from moldau.plugins import Plugins, installed_plugins
 from moldau.records import KERNEL
-from tests.cli.shell import Terminal
+from tests.cli.shell import Shell, Terminal
 from tests.plugins.entry_points import FakeEntryPoint, point
 
 SCRIPTED = (
@@ -164,16 +164,35 @@ def test_help_of_a_nested_command_goes_to_the_same_place() -> None:
         (["echo", "--lou"], "unrecognized arguments: --lou"),
         (["nested"], "the following arguments are required: action"),
         (["nested", "drop"], "invalid choice: 'drop'"),
-        (["nested", "create", "--partitions", "x"], "invalid int value: 'x'"),
-        (["--quick"], "moldau has no option --quick"),
+        (
+            ["nested", "crate"],
+            "invalid choice: 'crate'; did you mean create? Try moldau nested --h",
+        ),
+        (["nested", "create", "--partitions", "x"], "invalid int value: 'x'; try moldau nested cr"),
+        (["nested", "create", "--partition=1"], "did you mean --partitions? Try moldau nested cre"),
+        (["--quick"], "moldau has no option --quick; try moldau --help"),
+        (["--verson"], "moldau has no option --verson; did you mean --version? Try moldau --help"),
+        (["-b"], "-b takes the address of a broker; try moldau --help"),
     ],
 )
-def test_wrong_arguments_are_told_with_the_usage(argv: list[str], words: str) -> None:
+def test_wrong_arguments_are_told_in_one_line_that_names_the_help(
+    argv: list[str], words: str
+) -> None:
     answer = moldau(*argv)
     assert answer.code == 2
     assert answer.out == ""
-    assert answer.err.startswith(f"moldau: {words}") or words in answer.err.splitlines()[0]
-    assert "usage: moldau" in answer.err
+    assert words in answer.err
+    assert answer.err.count("\n") == 1
+    assert answer.err.endswith(" --help\n")
+
+
+def test_every_installed_command_names_its_help_for_a_wrong_option() -> None:
+    plugins = installed_plugins()
+    for name, plugin in plugins.named(GROUP).items():
+        if plugin.distribution.startswith("moldau-"):
+            done = Shell("localhost:1")(name, "--no-such-option")
+            assert (done.code, done.err.count("\n")) == (2, 1), (name, done)
+            assert done.err.endswith(f"ry moldau {name} --help\n"), (name, done)
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from moldau.cli.command import Command, Context, Exit, UsageError
-from moldau.cli.parser import HelpGiven, Parser
+from moldau.cli.parser import HelpGiven, Parser, nearest, with_hint
 from moldau.errors import ConfigError, MoldauError
 from moldau.plugins import PluginError
 
@@ -20,6 +20,8 @@ _NEAREST_RATIO = 0.6
 _USAGE = "usage: moldau [--debug] [--version] [--profile NAME] [-b HOST:PORT] COMMAND ..."
 _BOOTSTRAP = ("-b", "--bootstrap", "--bootstrap-server")
 _PROFILE = "--profile"
+_PROGRAM = "moldau"
+_OPTIONS = ("--debug", "--help", "--version", _PROFILE, *_BOOTSTRAP)
 
 
 def run(argv: Sequence[str], context: Context) -> int:
@@ -77,7 +79,7 @@ def _before_command(argv: Sequence[str]) -> _Words:
             values[long] = value if equals else rest.pop(0)
         else:
             what = "the name of a profile" if name == _PROFILE else "the address of a broker"
-            raise UsageError(f"{name} takes {what}\n{_USAGE}")
+            raise UsageError(with_hint(f"{name} takes {what}", _PROGRAM))
     return _Words(options, values, rest)
 
 
@@ -89,7 +91,7 @@ def _dispatch(argv: Sequence[str], context: Context) -> int:
         if option == "--version":
             return show_version(context)
         if option != "--debug":
-            raise UsageError(f"moldau has no option {option}\n{_USAGE}")
+            raise UsageError(with_hint(_no_option(option), _PROGRAM))
     if not words.rest:
         show_help(context)
         return Exit.MISUSED
@@ -130,12 +132,14 @@ def _find(name: str, context: Context) -> Command:
 
 
 def _unknown(name: str, context: Context) -> str:
-    from difflib import get_close_matches
-
-    known = ["help", *context.plugins.named(GROUP)]
-    nearest = get_close_matches(name, known, n=1, cutoff=_NEAREST_RATIO)
-    hint = f"; did you mean {nearest[0]}?" if nearest else "; moldau help lists them"
+    near = nearest(name, ["help", *context.plugins.named(GROUP)], _NEAREST_RATIO)
+    hint = f"; did you mean {near}?" if near else "; moldau help lists them"
     return f"no command {name}{hint}"
+
+
+def _no_option(option: str) -> str:
+    near = nearest(option.partition("=")[0], _OPTIONS)
+    return f"moldau has no option {option}{f'; did you mean {near}?' if near else ''}"
 
 
 def show_version(context: Context) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import re
+from collections.abc import Iterable
 from typing import Any, Final, NoReturn, TextIO
 
 from moldau.cli.command import UsageError
@@ -11,6 +12,19 @@ from moldau.cli.command import UsageError
 _VALUE: Final = re.compile(r"-(\d+(ms|s|m|h|d)?|\d*\.\d+)$")
 """Words that begin with a hyphen and are values: numbers, and times such as -1h."""
 _RATIO: Final = 0.7
+
+
+def with_hint(message: str, program: str) -> str:
+    """Return the message of a wrong command line, and where the help is, as one line."""
+    return f"{message}{' Try' if message.endswith('?') else '; try'} {program} --help"
+
+
+def nearest(word: str, known: Iterable[str], ratio: float = _RATIO) -> str | None:
+    """Return the known word that is most similar, if one is similar."""
+    from difflib import get_close_matches
+
+    found = get_close_matches(word, known, n=1, cutoff=ratio)
+    return found[0] if found else None
 
 
 class HelpGiven(Exception):
@@ -44,8 +58,8 @@ class Parser(argparse.ArgumentParser):
         return made
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> Any:
-        """Reject unknown options here, so that the usage is that of the action, not of its
-        command."""
+        """Reject unknown options here, so that the help that is named is that of the action, not of
+        its command."""
         found, unknown = super().parse_known_args(args, namespace)
         if unknown:
             self.error(f"unrecognized arguments: {' '.join(unknown)}{self._hint(unknown)}")
@@ -54,15 +68,23 @@ class Parser(argparse.ArgumentParser):
     def _hint(self, unknown: list[str]) -> str:
         """Return the option that is most similar to the first unknown one, as a question, or
         where a template of lines belongs, which kcat takes behind `-f`."""
-        from difflib import get_close_matches
-
         if "--format" in self._option_string_actions and any("%" in each for each in unknown):
             return "; a template of lines goes behind --format"
 
         known = [each for each in self._option_string_actions if each.startswith("--")]
         option = next((each.partition("=")[0] for each in unknown if each.startswith("--")), "")
-        near = get_close_matches(option, known, n=1, cutoff=_RATIO) if option else []
-        return f"; did you mean {near[0]}?" if near else ""
+        near = nearest(option, known) if option else None
+        return f"; did you mean {near}?" if near else ""
+
+    def _check_value(self, action: argparse.Action, value: Any) -> None:
+        """Name the most similar choice of a word that is none, instead of all of them."""
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            near = nearest(str(value), [str(each) for each in action.choices or ()])
+            if near is not None:
+                error.message = f"invalid choice: {value!r}; did you mean {near}?"
+            raise
 
     def print_help(self, file: Any = None) -> None:
         self._out.write(self.format_help())
@@ -71,4 +93,4 @@ class Parser(argparse.ArgumentParser):
         raise HelpGiven
 
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}\n{self.format_usage().rstrip()}")
+        raise UsageError(with_hint(message, self.prog))
