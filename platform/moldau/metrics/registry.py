@@ -196,7 +196,13 @@ class Registry:
 
     def snapshot(self) -> tuple[Metric, ...]:
         """Return the present values of all metrics, ordered by name."""
-        return tuple(self._metrics[name].snapshot() for name in sorted(self._metrics))
+        return tuple(self.each())
+
+    def each(self) -> Iterator[Metric]:
+        """Yield the present values of the metrics, ordered by name. Each is read when it is asked
+        for, so that an event loop can have a turn between two."""
+        for name in sorted(self._metrics):
+            yield self._metrics[name].snapshot()
 
 
 def _labels(names: Sequence[str]) -> tuple[str, ...]:

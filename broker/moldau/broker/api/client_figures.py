@@ -66,7 +66,7 @@ class ClientFigures:
         """Yield every series with its value. Each name has one kind: that of its first series."""
         kinds: dict[str, bool] = {}
         for series in list(self._series.values()):
-            for key, value in list(series.items()):
+            for key, value in zip(list(series), list(series.values()), strict=True):
                 if kinds.setdefault(key[0], key[1]) == key[1]:
                     yield key, value
 

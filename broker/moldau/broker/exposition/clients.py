@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Final
 
 from moldau.broker.exposition import table
 from moldau.broker.exposition.page import Page, escaped
+from moldau.broker.exposition.slices import AT_ONCE
 from moldau.broker.exposition.table import OURS, Row
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
 
-_AT_ONCE: Final = 25
 _NS_PER_MS: Final = 1_000_000
 
 
@@ -25,7 +25,7 @@ def clients(page: Page, node: Node) -> Iterator[None]:
         page.add(table.client_pushes, count, result)
     page.add(table.client_left_out, known.figures.left_out)
     for number, ((name, is_counter, labels), value) in enumerate(known.figures.series()):
-        if number % _AT_ONCE == 0:
+        if number % AT_ONCE == 0:
             yield
         kind = "counter" if is_counter else "gauge"
         row = Row(name, kind, "A client pushed it (KIP-714).", origin=OURS)

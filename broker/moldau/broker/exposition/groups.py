@@ -7,15 +7,14 @@ follower's is a moment behind the leader's.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moldau.broker.exposition import table
 from moldau.broker.exposition.page import Page, escaped
+from moldau.broker.exposition.slices import AT_ONCE, pairs_of_now
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
-
-_AT_ONCE: Final = 25
 
 
 def groups(page: Page, node: Node) -> Iterator[None]:
@@ -24,14 +23,14 @@ def groups(page: Page, node: Node) -> Iterator[None]:
     group_count = offset_count = number = 0
     for _, shard in list(node.groups.loaded()):
         group_count += len(shard)
-        offset_count += shard.offsets.count()
         for group in list(shard.offsets.groups()):
             name = escaped(group)
-            for topic, partitions in list(shard.offsets.of_group(group).items()):
+            for topic, partitions in pairs_of_now(shard.offsets.of_group(group)):
+                offset_count += len(partitions)
                 labels = f'consumergroup="{name}",topic="{escaped(topic)}"'
                 total = lag = 0
-                for index, committed in list(partitions.items()):
-                    if number % _AT_ONCE == 0:
+                for index, committed in pairs_of_now(partitions):
+                    if number % AT_ONCE == 0:
                         yield
                     number += 1
                     place = f'{{{labels},partition="{index}"}}'

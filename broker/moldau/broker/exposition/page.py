@@ -44,8 +44,10 @@ class Page:
         self.adder(row)(f"{row.name}{{{text}}} {value}" if text else f"{row.name} {value}")
 
     def pieces(self) -> Iterator[str]:
-        """Yield the text in pieces that are small enough for one turn of the event loop."""
-        for row, lines in self._lines.items():
+        """Yield the text in pieces that are small enough for one turn of the event loop, once: a
+        series leaves the page with its last piece, since freeing all of them at once takes long."""
+        for row in list(self._lines):
+            lines = self._lines.pop(row)
             if not lines:
                 continue
             yield f"# HELP {row.name} {row.doc}\n# TYPE {row.name} {row.kind}\n"
@@ -53,8 +55,9 @@ class Page:
                 yield "\n".join((*lines[begin : begin + PIECE_LINES], ""))
 
     def metrics(self) -> Iterator[Metric]:
-        """Yield the same as values, a hundred points at a time."""
-        for row, lines in self._lines.items():
+        """Yield the same as values, once, a hundred points at a time."""
+        for row in list(self._lines):
+            lines = self._lines.pop(row)
             for begin in range(0, len(lines), _POINTS_AT_ONCE):
                 points = tuple(map(_point, lines[begin : begin + _POINTS_AT_ONCE]))
                 yield Metric(row.name, row.name, row.doc, "", MetricKind(row.kind), points)

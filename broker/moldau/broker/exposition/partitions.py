@@ -6,27 +6,18 @@ yields after a few partitions, so that requests are served in between.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Final, TypeVar
+from collections.abc import Iterator
+from typing import TYPE_CHECKING, Final
 
 from moldau.broker.exposition import table
 from moldau.broker.exposition.page import Page, escaped
+from moldau.broker.exposition.slices import AT_ONCE, pairs_of_now
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.controller.image import Image
 
-AT_ONCE: Final = 25
-"""The partitions between two yields: about a quarter of a millisecond."""
 _NO_LEADER: Final = -1
-_K = TypeVar("_K")
-_V = TypeVar("_V")
-
-
-def _pairs_of_now(mapping: Mapping[_K, _V]) -> Iterator[tuple[_K, _V]]:
-    """Return the pairs that it has at the call. No tuple is kept for each of them: making and
-    freeing 10,000, and the garbage collections that they start, take several milliseconds."""
-    return zip(list(mapping), list(mapping.values()), strict=True)
 
 
 def led_partitions(page: Page, node: Node) -> Iterator[None]:
@@ -82,7 +73,7 @@ def logs(page: Page, node: Node) -> Iterator[None]:
     add_size, add_end = page.adder(table.log_size), page.adder(table.log_end_offset)
     for directory in list(node.directories.in_service()):
         yield
-        for number, (place, log) in enumerate(_pairs_of_now(directory.logs)):
+        for number, (place, log) in enumerate(pairs_of_now(directory.logs)):
             if number % AT_ONCE == 0:
                 yield
             labels = f'{{topic="{escaped(place.topic)}",partition="{place.partition}"}}'
@@ -105,7 +96,7 @@ def of_controller(page: Page, image: Image) -> Iterator[None]:
     """Write what the active controller knows of all partitions."""
     count = offline = imbalanced = 0
     for topic in list(image.topics.by_id.values()):
-        for index, partition in _pairs_of_now(topic.partitions):
+        for index, partition in pairs_of_now(topic.partitions):
             if count % (AT_ONCE * 4) == 0:
                 yield
             count += 1

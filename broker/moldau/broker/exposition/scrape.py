@@ -56,6 +56,21 @@ class Observed:
         return [self.registry, *up]
 
 
+async def declared(registry: Registry, clock: Clock, turn: Turn) -> AsyncIterator[str]:
+    """Yield the text of a registry in slices: some of its gauges are counted when they are read."""
+    lines: list[str] = []
+    began = clock.monotonic_ns()
+    for metric in registry.each():
+        lines.append(render_prometheus((metric,)))
+        if clock.monotonic_ns() - began >= SLICE_NS:
+            yield "".join(lines)
+            lines.clear()
+            await turn()
+            began = clock.monotonic_ns()
+    yield "".join(lines)
+    await turn()
+
+
 class Scraper:
     """Makes the pages, and remembers the last one for rates."""
 
@@ -76,8 +91,8 @@ class Scraper:
             await self._turn()
         if observed is not None:
             for each in observed.registries:
-                yield render_prometheus(each.snapshot()).encode()
-                await self._turn()
+                async for text in declared(each, self._clock, self._turn):
+                    yield text.encode()
 
     async def metrics(self, observed: Observed) -> AsyncIterator[Metric]:
         """Yield the same as values, in slices too."""
@@ -86,8 +101,9 @@ class Scraper:
             yield metric
             await self._turn()
         for each in observed.registries:
-            for metric in each.snapshot():
+            for metric in each.each():
                 yield metric
+                await self._turn()
 
     async def _page(self, observed: Observed | None) -> Page:
         clock, page = self._clock, Page()

@@ -3,28 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from moldau.broker.exposition import table
 from moldau.broker.exposition.page import Page
+from moldau.broker.exposition.slices import AT_ONCE
+from moldau.broker.replication.traffic import TopicTraffic
 from moldau.protocol.messages import API
 
 if TYPE_CHECKING:
     from moldau.broker.api.node import Node
     from moldau.broker.network import NetworkMetrics
-    from moldau.broker.replication.traffic import TopicTraffic
-
-_AT_ONCE: Final = 25
 
 
 def traffic(page: Page, node: Node) -> Iterator[None]:
     """Write the counters of each topic and their sums."""
     counted = node.replicas.traffic
-    for number, (topic, counts) in enumerate(list(counted.topics(node.image.topics.by_name))):
-        if number % _AT_ONCE == 0:
+    for number, (topic, counts) in enumerate(counted.topics(node.image.topics.by_name)):
+        if number % AT_ONCE == 0:
             yield
         _write(page, counts, topic)
-    total = counted.total()
+    total = TopicTraffic()
+    for number, counts in enumerate(counted.parts()):
+        if number % (AT_ONCE * 4) == 0:
+            yield
+        total.add(counts)
     _write(page, total)
     page.add(table.replication_bytes_out, total.replication_bytes_out)
     yield

@@ -44,7 +44,9 @@ class Traffic:
 
     def __init__(self) -> None:
         self._topics: dict[str, TopicTraffic] = {}
+        self._unknown = TopicTraffic()
         self._gone = TopicTraffic()
+        """The counts of deleted topics. It is replaced, never changed: see `parts`."""
 
     def of(self, topic: str) -> TopicTraffic:
         """Return the counters of a topic. Keep them: this call costs more than counting."""
@@ -55,20 +57,21 @@ class Traffic:
 
     def unknown(self) -> TopicTraffic:
         """Return the counters for requests whose topic does not exist: they count in the sum."""
-        return self._gone
+        return self._unknown
 
     def topics(self, is_there: Callable[[str], object]) -> Iterator[tuple[str, TopicTraffic]]:
-        """Yield the topics that exist; the counts of the others go to the sum alone."""
+        """Yield the topics that exist; the counts of the others go to the sum alone. Other readers
+        may run between two topics."""
         for name in list(self._topics):
             if is_there(name):
-                yield name, self._topics[name]
-            else:
-                self._gone.add(self._topics.pop(name))
+                yield name, self.of(name)
+            elif (removed := self._topics.pop(name, None)) is not None:
+                gone = TopicTraffic()
+                gone.add(self._gone)
+                gone.add(removed)
+                self._gone = gone
 
-    def total(self) -> TopicTraffic:
-        """Return the sum over all topics, past ones included."""
-        total = TopicTraffic()
-        total.add(self._gone)
-        for each in self._topics.values():
-            total.add(each)
-        return total
+    def parts(self) -> list[TopicTraffic]:
+        """Return what makes up the sum over all topics, past ones included. It may be added up
+        bit by bit: no count is in two parts, also if topics are deleted meanwhile."""
+        return [*self._topics.values(), self._unknown, self._gone]
