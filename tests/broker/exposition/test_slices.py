@@ -197,6 +197,9 @@ class StepClock:
     def monotonic_ns(self) -> int:
         return self.now_ns
 
+    def monotonic(self) -> float:
+        return self.now_ns / 1e9
+
     def wall_ms(self) -> int:
         return self.now_ns // 1_000_000
 
