@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import re
 from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
 from html import unescape
 from html.parser import HTMLParser
 
@@ -14,7 +15,9 @@ import pytest
 from moldau.client import Admin, Consumer, NewTopic, Producer
 from moldau.console.messages import SHOWN
 from moldau.console.pages import Pages
+from moldau.console.server import served
 from moldau.console.texts import SHOWN_BYTES
+from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
 from tests.console.shown import EXACT, browser, use
 
@@ -157,6 +160,32 @@ def test_the_newest_are_shown_where_the_end_of_a_log_has_none_and_a_text_far_ins
             assert "needle</pre>" not in page.text
 
     on_a_used_cluster(check)
+
+
+def test_a_response_that_follows_ends_well_when_the_console_does() -> None:
+    """Else the server cuts it off after a while, and the log has a failure."""
+
+    async def run() -> list[str]:
+        async with EmbeddedBroker() as broker, RealRuntime("console") as runtime:
+            await use(broker.bootstrap_servers)
+            settings = {"bootstrap.servers": broker.bootstrap_servers}
+            async with AsyncExitStack() as console:
+                address = await console.enter_async_context(
+                    served(runtime, settings, ("127.0.0.1", 0))
+                )
+                async with (
+                    httpx.AsyncClient(base_url=address, trust_env=False, timeout=60) as client,
+                    client.stream("GET", "/topics/orders/tail") as answer,
+                ):
+                    lines = answer.aiter_lines()
+                    first = await anext(lines)
+                    async with asyncio.TaskGroup() as group:
+                        group.create_task(console.aclose())
+                        return [first, *[each async for each in lines]]
+
+    first, *others = asyncio.run(run())
+    assert first == "retry: 2000"
+    assert set(others) <= {"", ": alive"}
 
 
 def test_a_produced_record_is_text_and_never_markup() -> None:

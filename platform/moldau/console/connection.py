@@ -47,6 +47,8 @@ class Connection:
         self._admin: Admin | None = None
         self._kept: list[Consumer[bytes, bytes]] = []
         self._is_closed = False
+        self.is_ending = False
+        """Whether the console ends, so that responses that follow new messages have to."""
         self.connect = None if connect is None else ConnectApi(connect)
         self.beside = Beside() if beside is None else beside
         self.lists = Refresher(runtime, self.admin, topics)

@@ -293,7 +293,8 @@ async def tail(
     wanted: Wanted,
     mask: Mask | None,
 ) -> AsyncGenerator[list[Message]]:
-    """Yield new messages as they come, and an empty list at least twice a second."""
+    """Yield new messages as they come, and an empty list at least twice a second, until the console
+    ends."""
     places = [TopicPartition(topic, index) for index in chosen(indexes, wanted.partition)]
     async with connection.follower() as consumer:
         consumer.assign(places)
@@ -301,7 +302,7 @@ async def tail(
             consumer.seek(place, end)
         yield []
         decode = Texts(connection.decoder, mask, whole=bool(wanted.text))
-        while True:
+        while not connection.is_ending:
             came = await _polled(consumer, decode, None)
             yield [each.shown() for each in came if wanted.matches(each)]
 

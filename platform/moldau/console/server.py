@@ -83,6 +83,7 @@ async def serving(
         warming = runtime.spawn(warm(application, connection), name="warm the console up")
         yield f"{by.scheme}://{f'[{host}]' if ':' in host else host}:{port}"
     finally:
+        connection.is_ending = True
         if warming is not None:
             warming.cancel()
             await asyncio.wait([warming])
