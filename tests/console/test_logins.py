@@ -32,6 +32,7 @@ pytestmark = pytest.mark.real
 
 Check = Callable[[httpx.AsyncClient, Provider], Awaitable[None]]
 PAGE = {"accept": "text/html"}
+FOLLOW_S = 60.0
 
 
 @asynccontextmanager
@@ -147,6 +148,25 @@ def test_after_a_logout_the_cookie_opens_nothing() -> None:
         client.cookies.update(kept)
         again = await client.get("/topics", headers=PAGE)
         assert again.status_code == 303
+
+    with_console(check)
+
+
+def test_a_followed_topic_shows_nothing_after_the_logout() -> None:
+    async def check(client: httpx.AsyncClient, at: Provider) -> None:
+        await log_in(client, "ann")
+        own = {"origin": str(client.base_url).rstrip("/")}
+        async with (
+            asyncio.timeout(FOLLOW_S),
+            client.stream("GET", "/topics/orders/tail") as answer,
+        ):
+            lines = answer.aiter_lines()
+            assert await anext(lines) == "retry: 2000"
+            cookies = dict(client.cookies)
+            assert (await client.post("/logout", headers=own)).status_code == 200
+            assert {each async for each in lines} <= {"", ": alive"}
+        client.cookies.update(cookies)
+        assert (await client.get("/topics/orders/tail")).status_code == 401
 
     with_console(check)
 

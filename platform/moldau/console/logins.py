@@ -25,6 +25,7 @@ from moldau.console.health import is_probe
 from moldau.console.oidc import LoginFailed, Oidc, Pending
 from moldau.console.rendering import Renderer, check_host, check_origin
 from moldau.console.roles import Login
+from moldau.console.routes import STILL
 from moldau.console.sessions import LOGIN_S, LONGEST_S, Seal, Sessions
 
 if TYPE_CHECKING:
@@ -193,6 +194,7 @@ class LoginPages:
             login = self._logins.login(request)
             if login is not None:
                 state["login"] = login
+                state[STILL] = lambda: self._logins.login(request) is not None
             is_open = path in _OPEN or path.startswith(_ASSETS) or is_probe(request.method, path)
             if login is None and not is_open:
                 await self._refusal(request)(scope, receive, send)

@@ -24,7 +24,7 @@ from moldau.console.offsets import WAYS, Ends, Move, movable, planned
 from moldau.console.paging import paged
 from moldau.console.picture import Listed
 from moldau.console.rendering import BadForm, Renderer, form_of
-from moldau.console.routes import visitor_of
+from moldau.console.routes import is_still_in, visitor_of
 from moldau.console.texts import indented, moment
 from moldau.errors import MoldauError
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -164,8 +164,8 @@ class Pages:
         )
 
     async def tail(self, request: Request) -> Response:
-        """New messages as server-sent events, until the browser leaves, or they cannot be had: then
-        the browser asks again, and this page tells it why."""
+        """New messages as server-sent events, until the browser leaves, its session ends, or they
+        cannot be had: then the browser asks again, and the answer tells it why."""
         topic = await self._topic(request)
         wanted = Wanted.of({**request.query_params, "from": "newest"})
         indexes = chosen(readable(topic, wanted.partition)[0], wanted.partition)
@@ -175,7 +175,7 @@ class Pages:
             yield "retry: 2000\n\n"
             with suppress(MoldauError):  # such as a topic that is deleted meanwhile
                 async for messages in tail(self._connection, topic.name, indexes, wanted, mask):
-                    if await request.is_disconnected():
+                    if await request.is_disconnected() or not is_still_in(request):
                         return
                     for each in messages:
                         yield _event(each)

@@ -18,7 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Final, TypeAlias
 
 from moldau.console.roles import Role, Visitor
 
@@ -27,6 +27,10 @@ if TYPE_CHECKING:
     from starlette.responses import Response
 
     Endpoint: TypeAlias = Callable[[Request], Awaitable[Response]]
+
+
+STILL: Final = "is_still_in"
+"""In the state of a request with a login: a function that tells whether that still holds."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +83,12 @@ def visitor_of(request: Request) -> Visitor:
     """Return the visitor, as the guard of the route has found it."""
     found: Visitor = request.state.visitor
     return found
+
+
+def is_still_in(request: Request) -> bool:
+    """Whether the login of a request that goes on for long still holds."""
+    asked: Callable[[], bool] | None = getattr(request.state, STILL, None)
+    return asked is None or asked()
 
 
 def check_topic(request: Request, topic: str) -> None:
