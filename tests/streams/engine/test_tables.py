@@ -82,6 +82,21 @@ def test_a_lookup_sees_a_mapped_and_filtered_view() -> None:
     assert [row[1] for row in rows(driver)] == [(1, -30), (2, None)]
 
 
+def test_a_row_of_a_global_table_is_found_however_its_key_was_written() -> None:
+    app = Streams("app")
+    names = app.global_table("names", str, key=tuple[int, str])
+    orders = app.stream("orders", int, key=str)
+    orders.join(names, lambda order, name: f"{order} {name}", key=lambda n: (n, "n")).to("out")
+    driver = app.test()
+    driver.pipe_bytes("names", b"one", key=b'[1, "n"]')
+
+    driver.pipe("orders", 1, key="a")
+    driver.pipe_bytes("names", None, key=b'[1,  "n"]')
+    driver.pipe("orders", 1, key="b")
+
+    assert [each.value for each in driver.read("out")] == ["1 one"]
+
+
 def test_a_global_table_is_looked_up_by_any_key() -> None:
     app = Streams("app")
     countries = app.global_table("countries", str, key=str)

@@ -11,6 +11,7 @@ import pytest
 
 from moldau.client import Producer
 from moldau.streams import Streams
+from moldau.streams.engine.task import TaskSettings
 from moldau.streams.rocks import ChangelogPosition, TaskDatabase
 from moldau.streams.running import make_task, task_settings
 from moldau.streams.worker.settings import app_settings
@@ -63,3 +64,24 @@ def test_a_restore_that_reads_past_its_goal_commits_on_a_thread(
     play(moldau_broker, scenario)
     assert were_on_loop
     assert not any(were_on_loop)
+
+
+def test_a_table_is_restored_without_the_records_that_it_skipped(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        name, rows, out = names()
+        orders = f"{name}-orders"
+        app = Streams(name)
+        prices = app.table(rows, int, key=str, on_error="skip")
+        app.stream(orders, str, key=str).join(prices, lambda a, b: f"{a} {b}").to(out)
+        plan, make = app.plan(), partial(make_task, TaskSettings())
+        await cluster.make(rows, orders, out, partitions=1)
+        await write_rows(cluster, rows, a="1")
+        await write_rows(cluster, rows, a="dear")
+        for life in ("first", "second"):
+            async with cluster.worker(plan, str(tmp_path / life), make_task=make):
+                await write_rows(cluster, orders, a=life)
+                await cluster.read(out, lambda found, life=life: found == {"a": f"{life} 1"})
+
+    play(moldau_broker, scenario)

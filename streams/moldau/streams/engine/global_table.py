@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Protocol
 
 from moldau.streams.engine.batches import Chunk
+from moldau.streams.engine.restored import own_bytes
 from moldau.streams.plan.plan import GlobalTable
 from moldau.streams.problems import RecordFailed, RecordPlace
 from moldau.streams.serdes.types import UNREADABLE
@@ -52,7 +53,7 @@ class GlobalStore:
             if key is None:
                 continue
             try:
-                self._read(key, value)
+                own_key = self._read(key, value)
             except UNREADABLE as error:
                 place = RecordPlace(self.table.topic, partition, offset, self.table.store.name)
                 failed = RecordFailed(place, error, GLOBAL_ADVICE)
@@ -60,16 +61,17 @@ class GlobalStore:
                     raise failed from error
                 skipped.append(failed)
             else:
-                changes.add(key, value, time)
+                changes.add(own_key, value, time)
         self.skipped += len(skipped)
         self.store.restore(changes)
         self.store.cache.clear()
         return skipped
 
-    def _read(self, key: bytes, value: bytes | None) -> None:
-        self.table.store.key.decode(key)
+    def _read(self, key: bytes, value: bytes | None) -> bytes:
+        """Return the key as the store looks it up. Raise if the record cannot be read."""
         if value is not None:
             self.table.store.value.decode(value)
+        return own_bytes(self.table.store.key, key)
 
     def get(self, key: object) -> Entry | None:
         self.store.trim(self._cache_bytes)

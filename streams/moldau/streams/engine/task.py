@@ -26,6 +26,7 @@ from moldau.streams.engine.kept_times import KeptTimes, times_in
 from moldau.streams.engine.merging import Turn, merged
 from moldau.streams.engine.network import Network
 from moldau.streams.engine.operators.deferred import AsyncCall
+from moldau.streams.engine.restored import kept_by_source
 from moldau.streams.engine.spans import TaskSpans
 from moldau.streams.plan.plan import Program
 from moldau.streams.state.backing import Backing
@@ -137,6 +138,7 @@ class Task:
         self.may_pause = bool(self.network.deferred) and is_retrying
         self._spans = self._spans_of(self._settings.tracer)
         self._calls: list[AsyncCall] = []
+        self._kept_by_source = kept_by_source(program)
         self._kept_times = KeptTimes(f"{program.index}_{partition}")
         for text in metadata:
             self._adopt(text)
@@ -397,7 +399,8 @@ class Task:
 
     def restore(self, store: str, changes: ChangelogRecords) -> None:
         assert not self._is_started, "a store is restored before its task runs"
-        self.network.stores[store].restore(changes)
+        kept = self._kept_by_source.get(store)
+        self.network.stores[store].restore(changes if kept is None else kept(changes))
 
     def positions(self) -> Mapping[str, int]:
         return {each.topic: each.position for each in self._order if each.position is not None}

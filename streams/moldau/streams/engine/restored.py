@@ -1,0 +1,84 @@
+"""The records of an input topic as its table keeps them, for a restore from that topic.
+
+A changelog has what a store has written; an input topic has what its producers have written. So the
+records that the source left out when they ran are left out again, the others get the time of
+`timestamp=`, and each key gets the bytes that the store looks it up by: JSON may be written in
+several ways.
+
+A record that the source would fail on stays as it is: it cannot have run with these types, and the
+store says so when it is read.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from moldau.streams.engine.extracted import require_time, whole
+from moldau.streams.plan import operations as op
+from moldau.streams.plan.plan import Program
+from moldau.streams.plan.steps import Step
+from moldau.streams.serdes.codec import Codec
+from moldau.streams.serdes.types import BYTES, LENIENT_TEXT, TEXT
+from moldau.streams.state.changes import ChangelogRecords
+
+Kept = Callable[[ChangelogRecords], ChangelogRecords]
+
+
+def own_bytes(codec: Codec, key: bytes) -> bytes:
+    """Return a key as the codec writes it. Raise what the codec raises for a key it cannot read."""
+    decoded = codec.decode(key)
+    own = codec.encode(decoded)
+    # A codec for keys of any type may write what it cannot read.
+    return own if own == key or _reads(codec, own) else key
+
+
+def _reads(codec: Codec, key: bytes) -> bool:
+    try:
+        codec.decode(key)
+    except Exception:
+        return False
+    return True
+
+
+def kept_by_source(program: Program) -> dict[str, Kept]:
+    """Return, by store, what its table keeps of records of its topic, if that may not be all."""
+    found = {}
+    for step in program.steps:
+        if isinstance(step.operation, op.TableSource):
+            policy = step.on_error or program.on_error
+            leaves_out = policy.then == "skip" or policy.dead_letter is not None
+            is_plain = step.operation.key in (TEXT, BYTES, LENIENT_TEXT)
+            if leaves_out or not is_plain or step.operation.timestamp is not None:
+                found[step.operation.store.name] = _kept(step, leaves_out=leaves_out)
+    return found
+
+
+def _kept(step: Step, *, leaves_out: bool) -> Kept:
+    source = step.operation
+    assert isinstance(source, op.TableSource)
+    timestamp, decode = source.timestamp, source.value.decode
+    reads_values = leaves_out or timestamp is not None
+
+    def own(key: bytes, data: bytes | None, time: int) -> tuple[bytes, int]:
+        value = None if data is None or not reads_values else decode(data)
+        if timestamp is not None:
+            time = whole(timestamp(value, time))
+        else:
+            require_time(time)
+        return own_bytes(source.key, key), time
+
+    def kept(changes: ChangelogRecords) -> ChangelogRecords:
+        found = ChangelogRecords()
+        records = zip(changes.keys, changes.values, changes.timestamps, strict=True)
+        for key, value, time in records:
+            try:
+                own_key, own_time = own(key, value, time)
+            except Exception:
+                if not leaves_out:
+                    found.add(key, value, time)
+            else:
+                if own_time >= 0:
+                    found.add(own_key, value, own_time)
+        return found
+
+    return kept
