@@ -51,6 +51,30 @@ def test_async_functions_are_awaited_together(
     run(scenario)
 
 
+def test_a_call_that_is_cancelled_fails_its_record_alone(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    async def looked_up(value: str) -> str:
+        if value == "gone":
+            shared = asyncio.ensure_future(asyncio.sleep(60))
+            shared.cancel()
+            await shared
+        return value
+
+    async def scenario(cluster: Cluster) -> None:
+        app, lines, out = names()
+        await cluster.make(lines, out)
+        await cluster.write(lines, "a", "gone", "c")
+        streams = Streams(app)
+        found = streams.stream(lines, str).map_values(looked_up, on_error="skip")
+        found.select_key(lambda value: value).to(out)
+
+        async with cluster.worker(streams.plan(), str(tmp_path), make_task=MAKE):
+            await cluster.read(out, has({"a": "a", "c": "c"}))
+
+    play(moldau_broker, scenario)
+
+
 @pytest.mark.parametrize("guarantee", ["exactly_once_v2", "at_least_once"])
 def test_a_worker_that_stops_between_a_call_and_its_result_commits_no_half_of_a_batch(
     guarantee: str, moldau_broker: SyncEmbeddedBroker, tmp_path: Path

@@ -48,3 +48,35 @@ def test_a_commit_that_is_asked_for_comes_before_its_interval_and_the_end_closes
         assert sorted(closed) == [0, 1]
 
     run(scenario)
+
+
+def test_what_a_timer_stores_is_committed_without_a_record(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    lines, out = f"{moldau_topic}-lines", f"{moldau_topic}-out"
+
+    class Beats:
+        def __init__(self, context: Context) -> None:
+            self.context = context
+            self.timer = context.schedule("10ms", self.beat, by="wall")
+
+        def beat(self, now_ms: int) -> None:
+            self.context.forward(Record(f"beat {self.context.partition}", "", now_ms))
+            self.context.commit()
+            self.timer.cancel()
+
+        def process(self, record: Record) -> None: ...
+
+    app = Streams(moldau_topic)
+    beats = app.stream(lines, str, key=str).process(Beats, type=str)
+    # The same keys, so nothing is sent before the commit, which the count waits for.
+    beats.group_by_key().count(name="beats").changes().map_values(str).to(out)
+
+    async def scenario(runtime: Runtime) -> None:
+        cluster = Cluster(moldau_broker.bootstrap_servers, runtime)
+        await cluster.make(lines, out)
+        make = partial(make_task, TaskSettings())
+        async with cluster.worker(app.plan(), str(tmp_path), make_task=make):
+            await cluster.read(out, lambda seen: seen == {"beat 0": "1", "beat 1": "1"})
+
+    run(scenario)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from moldau.streams.engine.operators.deferred import AsyncCall, finish_all
 
@@ -12,10 +12,25 @@ if TYPE_CHECKING:
     from moldau.streams.worker.tasks import WorkerTask
 
 
+class CallCancelled(Exception):
+    """An async function of the app ended with a cancellation that nothing here has asked for."""
+
+
 async def finish_together(calls: Sequence[AsyncCall]) -> None:
-    """Run all calls concurrently, and finish each."""
+    """Run all calls concurrently, and finish each.
+
+    If all of them are cancelled from outside, there are no results. So a cancellation among the
+    results is that of one call, as of a task that it awaited: its record fails.
+    """
     coroutines = (call.coroutine for call in calls)
-    finish_all(calls, await asyncio.gather(*coroutines, return_exceptions=True))
+    results = await asyncio.gather(*coroutines, return_exceptions=True)
+    finish_all(calls, [_failed_if_cancelled(each) for each in results])
+
+
+def _failed_if_cancelled(result: Any) -> Any:
+    if not isinstance(result, asyncio.CancelledError):
+        return result
+    return CallCancelled("the async function was cancelled, or a task that it awaited")
 
 
 async def await_calls(tasks: Sequence[WorkerTask]) -> bool:

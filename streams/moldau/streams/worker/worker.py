@@ -291,6 +291,8 @@ class Worker:
             # Its next batch begins after the commit of this turn.
             has_more |= task.is_left_out and not is_unfinished
             task.task.punctuate(clock.wall_ms())
+            # What a timer has only stored or requested is committed, too.
+            task.is_touched |= task.task.wants_commit() or task.task.unflushed_bytes() > 0
         return has_more
 
     async def _send(self, task: WorkerTask) -> None:
