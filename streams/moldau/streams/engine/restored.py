@@ -18,7 +18,7 @@ from moldau.streams.plan import operations as op
 from moldau.streams.plan.plan import Program
 from moldau.streams.plan.steps import Step
 from moldau.streams.serdes.codec import Codec
-from moldau.streams.serdes.types import BYTES, LENIENT_TEXT, TEXT
+from moldau.streams.serdes.types import BYTES, LENIENT_TEXT, TEXT, UNREADABLE
 from moldau.streams.state.changes import ChangelogRecords
 
 Kept = Callable[[ChangelogRecords], ChangelogRecords]
@@ -35,7 +35,7 @@ def own_bytes(codec: Codec, key: bytes) -> bytes:
 def _reads(codec: Codec, key: bytes) -> bool:
     try:
         codec.decode(key)
-    except Exception:
+    except UNREADABLE:
         return False
     return True
 
