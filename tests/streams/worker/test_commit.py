@@ -11,7 +11,7 @@ import pytest
 from moldau.client import TopicPartition
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
-from moldau.streams import Streams, retry
+from moldau.streams import Streams, retry, tumbling
 from moldau.streams.engine.batches import Chunk, Outputs
 from moldau.streams.engine.task import Task
 from moldau.streams.plan.policies import Policy
@@ -230,6 +230,42 @@ def test_a_task_that_was_left_out_goes_on_if_the_group_puts_its_commit_off() -> 
 
         found = one.task.is_left_out, one.task.is_touched
         assert found == (False, True), "else each turn would commit, and no batch begin"
+
+    run(scenario)
+
+
+class Texts(Transaction):
+    """Keeps the texts as well."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.kept: dict[TopicPartition, Committed] = {}
+
+    async def commit(self, offsets: Mapping[TopicPartition, Committed]) -> None:
+        self.kept |= offsets
+
+
+def test_what_the_clock_has_closed_is_kept_with_offsets_of_inputs_that_were_not_read() -> None:
+    """Else another worker closes the same windows again."""
+
+    async def scenario(runtime: Runtime) -> None:
+        app, windows = Streams("app"), tumbling("1s")
+        counts = app.stream("in", int, key=str).group_by_key()
+        counts.window(windows, emit="close", idle="5s").count(name="n").changes().to("out")
+        (program,) = app.plan().programs
+        engine = Task(program, 0, {"n": MemoryBacking()}, metadata=['{"time":{"n":10}}'])
+        engine.set_at_end("in", True)
+        task = WorkerTask(TaskId(0, 0), program, (IN,), engine, None, TaskState.RUNNING)
+        task.committed["in"] = 4
+        engine.punctuate(0)
+        engine.punctuate(7000)
+        task.is_touched = True
+        committer: Any = Texts()
+
+        await commit([task], committer, Gate(runtime), {})
+
+        assert committer.kept == {IN: Committed(4, '{"time":{"n":7010}}')}
+        assert task.committed == {"in": 4}
 
     run(scenario)
 

@@ -168,11 +168,13 @@ def _ends_of(
 
 
 def _offsets(task: WorkerTask) -> dict[TopicPartition, Committed]:
+    """Return the offsets of all inputs with the task's text. An input that was not read since the
+    start has its old offset again: the clock alone may have closed windows, which the text says."""
     text = task.task.metadata()
     partition = task.task_id.partition
     return {
         TopicPartition(topic, partition): Committed(offset, text)
-        for topic, offset in task.task.positions().items()
+        for topic, offset in {**task.committed, **task.task.positions()}.items()
     }
 
 
