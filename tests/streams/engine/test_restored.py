@@ -16,11 +16,21 @@ from moldau.streams.state.changes import ChangelogRecords
 Rows = list[tuple[bytes, bytes | None, int]]
 
 
+def columns_of(rows: Rows) -> ChangelogRecords:
+    columns = ChangelogRecords()
+    for row in rows:
+        columns.add(*row)
+    return columns
+
+
 def read(program: Program, rows: Rows) -> Task:
     """A task that has read the rows from the topic."""
     task = Task(program, 0, {"rows": MemoryBacking()})
-    keys, values, times = ([row[part] for row in rows] for part in range(3))
-    task.add("rows", Chunk(range(len(rows)), times, keys, values, len(rows)))
+    columns = columns_of(rows)
+    task.add(
+        "rows",
+        Chunk(range(len(rows)), columns.timestamps, columns.keys, columns.values, len(rows)),
+    )
     task.process(0)
     return task
 
@@ -28,8 +38,12 @@ def read(program: Program, rows: Rows) -> Task:
 def restored(program: Program, rows: Rows) -> Task:
     """A task with a store that was restored from the rows."""
     task = Task(program, 0, {"rows": MemoryBacking()})
-    task.restore("rows", ChangelogRecords(*([row[part] for row in rows] for part in range(3))))
+    task.restore("rows", columns_of(rows))
     return task
+
+
+def store_of(task: Task) -> Any:
+    return task.store("rows")
 
 
 def program_of(value: Any, **options: Any) -> Program:
@@ -56,8 +70,7 @@ def test_a_restore_leaves_out_what_the_policy_of_the_source_has_left_out(
     ]
 
     for task in (read(program, rows), restored(program, rows)):
-        store: Any = task.store("rows")
-        assert dict(store.items()) == {"a": (1, 10)}
+        assert dict(store_of(task).items()) == {"a": (1, 10)}
 
 
 def test_a_restore_gives_rows_the_times_of_the_source() -> None:
@@ -68,8 +81,7 @@ def test_a_restore_gives_rows_the_times_of_the_source() -> None:
     rows: Rows = [(b"a", b"1", 7), (b"b", b"2", 8), (b"a", None, 9)]
 
     for task in (read(program, rows), restored(program, rows)):
-        store: Any = task.store("rows")
-        assert dict(store.items()) == {"a": (1, 100), "b": (2, 200)}
+        assert dict(store_of(task).items()) == {"a": (1, 100), "b": (2, 200)}
 
 
 def test_a_restored_row_is_found_however_its_key_was_written() -> None:
@@ -77,7 +89,7 @@ def test_a_restored_row_is_found_however_its_key_was_written() -> None:
     rows: Rows = [(b'[1, "\\u00e9"]', b"1", 0), (b'[2, "b"]', b"2", 0), (b'[2,"b"]', None, 1)]
 
     for task in (read(program, rows), restored(program, rows)):
-        store: Any = task.store("rows")
+        store = store_of(task)
         assert [store.get((1, "\u00e9")), store.get((2, "b"))] == [(1, 0), None]
 
 
@@ -85,4 +97,4 @@ def test_a_restored_row_of_another_type_is_reported_if_nothing_is_left_out() -> 
     task = restored(program_of(int, key=str), [(b"a", b"poison", 0)])
 
     with pytest.raises(StreamsError, match="types have changed"):
-        task.store("rows").get("a")  # type: ignore[union-attr, call-arg]
+        store_of(task).get("a")

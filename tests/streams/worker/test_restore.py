@@ -17,7 +17,7 @@ from moldau.streams.running import make_task, task_settings
 from moldau.streams.worker.settings import app_settings
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.running import Cluster
-from tests.streams.worker.test_worker import names, play
+from tests.streams.worker.test_worker import has, names, play
 
 
 def is_on_event_loop() -> bool:
@@ -82,6 +82,6 @@ def test_a_table_is_restored_without_the_records_that_it_skipped(
         for life in ("first", "second"):
             async with cluster.worker(plan, str(tmp_path / life), make_task=make):
                 await write_rows(cluster, orders, a=life)
-                await cluster.read(out, lambda found, life=life: found == {"a": f"{life} 1"})
+                await cluster.read(out, has({"a": f"{life} 1"}))
 
     play(moldau_broker, scenario)
