@@ -21,7 +21,7 @@ from moldau.streams import (
     sliding,
     tumbling,
 )
-from moldau.streams.problems import OperatorFailed
+from moldau.streams.problems import OperatorFailed, StateError
 from moldau.streams.testing.driver import Driver
 
 
@@ -294,3 +294,14 @@ def test_records_without_the_key_that_an_operator_needs_are_counted(name: str) -
     found = {what: count for what, count in driver.counters().items() if count}
     step = name if name.endswith("-repartition") else "n"
     assert found == {f"keyless {step}": 2}
+
+
+def test_a_value_that_its_store_cannot_keep_is_told_in_one_line() -> None:
+    app = Streams("app")
+    size: Any = len
+    app.stream("in", str, key=str).group_by_key().reduce(lambda _, new: size(new), name="last")
+    driver = app.test()
+    driver.pipe("in", "one", key="a")
+
+    with pytest.raises(StateError, match="store=last: a value cannot be kept as str: expected str"):
+        driver.pipe("in", "two", key="a")

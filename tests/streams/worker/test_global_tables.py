@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Coroutine, Mapping
 from contextlib import AbstractAsyncContextManager
@@ -15,11 +16,13 @@ import pytest
 from moldau.client import Producer
 from moldau.runtime import Runtime
 from moldau.runtime.real import run
+from moldau.runtime.real_files import RealFiles
 from moldau.streams import RecordFailed, Streams
 from moldau.streams.engine.task import TaskSettings
 from moldau.streams.plan.plan import Plan
-from moldau.streams.rocks import TaskDatabase
+from moldau.streams.rocks import ChangelogPosition, RocksMemory, TaskDatabase, position_name
 from moldau.streams.running import make_task
+from moldau.streams.worker.reports import Reports
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.running import Cluster
 
@@ -203,10 +206,34 @@ def test_damaged_rows_are_read_again(
     play(scenario)
 
 
-def test_positions_of_partitions_are_kept_with_the_rows(tmp_path: Path) -> None:
-    from moldau.runtime.real_files import RealFiles
-    from moldau.streams.rocks import ChangelogPosition, RocksMemory, position_name
+def test_a_worker_without_tasks_stores_what_it_reads(
+    play: Callable[[Scenario], None], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    commit = TaskDatabase.commit
 
+    async def scenario(shop: Shop) -> None:
+        begun, stored, loop = asyncio.Event(), asyncio.Event(), asyncio.get_running_loop()
+
+        def noted(database: TaskDatabase, positions: Mapping[str, ChangelogPosition]) -> None:
+            commit(database, positions)
+            if sum(each.offset for each in positions.values()) == 2:
+                loop.call_soon_threadsafe(stored.set)
+
+        monkeypatch.setattr(TaskDatabase, "commit", noted)
+        monkeypatch.setattr(Reports, "started", lambda *_: begun.set())
+        app = Streams(shop.name)
+        app.global_table(f"{shop.name}-countries", str, key=str, name="countries")
+        async with shop.cluster.worker(app.plan(), str(shop.directory), make_task=MAKE) as worker:
+            async with asyncio.timeout(60):
+                await begun.wait()
+                await shop.countries({b"de": b"Germany", b"cz": b"Czechia"})
+                await stored.wait()
+            assert worker.readiness.waits_for is None
+
+    play(scenario)
+
+
+def test_positions_of_partitions_are_kept_with_the_rows(tmp_path: Path) -> None:
     kinds = {"table": "key-value"}
     database = TaskDatabase.open(str(tmp_path), kinds, RocksMemory(), RealFiles())
     database.backing("table").write([(b"key", b"value")])

@@ -24,6 +24,22 @@ def test_every_member_knows_where_each_partition_is() -> None:
         assert owners == ["one:1", "two:2", None]
 
 
+def test_inputs_of_a_task_come_to_one_member_however_many_partitions_they_have() -> None:
+    """Two workers would run one task otherwise, and call its timers twice."""
+    topics = {name: [frozenset[str]()] * count for name, count in (("a", 4), ("b", 2), ("c", 2))}
+    assignor = OwnerAssignor("")
+    assignor.together = [("b", "a"), ("c",)]
+    wishes = {member: Subscription(("a", "b", "c")) for member in ("m", "n")}
+
+    shares = assignor.assign(topics, wishes)
+
+    owned = {
+        member: [f"{where.topic}{where.partition}" for where in share]
+        for member, share in shares.items()
+    }
+    assert owned == {"m": ["a0", "a1", "b0", "c0", "b1"], "n": ["a2", "a3", "c1"]}
+
+
 def test_what_another_assignor_says_is_ignored() -> None:
     assignor = OwnerAssignor("one:1")
     wishes = {"a": Subscription(("in",), b"\0\1"), "b": Subscription(("in",))}

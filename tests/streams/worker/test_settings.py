@@ -62,3 +62,17 @@ def test_a_misspelt_setting_of_an_app_gets_the_name_of_the_apps_own(name: str, n
 
 def test_a_name_that_is_nearer_to_a_client_s_is_left_to_the_clients() -> None:
     assert app_settings({"linger.msec": "1"}).of("producer")["linger.msec"] == "1"
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "group.id",
+        "enable.auto.commit",
+        "consumer.partition.assignment.strategy",
+        "consumer.group.protocol",
+    ],
+)
+def test_what_the_app_chooses_itself_is_refused(name: str) -> None:
+    with pytest.raises(BadSettings, match="cannot be chosen"):
+        app_settings({name: "roundrobin"})

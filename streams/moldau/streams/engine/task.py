@@ -29,6 +29,8 @@ from moldau.streams.engine.operators.deferred import AsyncCall
 from moldau.streams.engine.restored import kept_by_source
 from moldau.streams.engine.spans import TaskSpans
 from moldau.streams.plan.plan import Program
+from moldau.streams.problems import StateError
+from moldau.streams.serdes.types import UNREADABLE
 from moldau.streams.state.backing import Backing
 from moldau.streams.state.changes import ChangelogRecords
 from moldau.tracing import Tracer
@@ -377,7 +379,7 @@ class Task:
         self.network.current.is_commit_wanted = False
         changes = {}
         for name, store in self.network.stores.items():
-            found = store.flush()
+            found = _flushed(store)
             if len(found) and store.spec.is_logged and store.spec.source_topic is None:
                 changes[name] = found
         for operator in self.network.operators.values():
@@ -452,3 +454,15 @@ class Task:
     def _trim(self) -> None:
         for store in self.network.stores.values():
             store.trim(self._cache_bytes)
+
+
+def _flushed(store: Store) -> ChangelogRecords:
+    """Flush a store. Raise StateError for a value that its codec cannot write: a function of the
+    app has returned another type than it says."""
+    try:
+        return store.flush()
+    except (*UNREADABLE, TypeError, AttributeError) as error:
+        raise StateError(
+            f"store={store.spec.name}: a value cannot be kept as {store.spec.value.name}: {error}; "
+            "return the declared type, or declare the one that is returned"
+        ) from error

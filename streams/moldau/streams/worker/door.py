@@ -6,6 +6,7 @@ records are processed.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -142,6 +143,8 @@ class Door:
         self.owners = OwnerAssignor(settings.server)
         self._ends: dict[TopicPartition, int] = {}
         self._settled = -1
+        # None before `subscribe`. An app may have global tables alone.
+        self._has_inputs: bool | None = None
         self._replication = settings.own[replication_factor]
         self.is_exactly_once = settings.is_exactly_once
         isolation = {"isolation.level": "read_committed"} if self.is_exactly_once else {}
@@ -159,9 +162,9 @@ class Door:
         # Interceptors look at records, which columns do not make.
         self._has_interceptors = bool(of_group.get("interceptor.classes"))
         self._records_max = int(of_group["max.poll.records"])
-        assignors = of_group.pop("partition.assignment.strategy", None)
-        strategy = [self.owners] if assignors is None else assignors.split(",")
-        self.consumer = Consumer(of_group, runtime=runtime, partition_assignment_strategy=strategy)
+        self.consumer = Consumer(
+            of_group, runtime=runtime, partition_assignment_strategy=[self.owners]
+        )
         self.committer = self._committer(settings, member, runtime)
         if settings.tracer is not None:
             self.committer = TracedCommitter(self.committer, SendSpans(settings.tracer))
@@ -268,15 +271,24 @@ class Door:
 
     # Input
 
-    async def subscribe(self, topics: Sequence[str], rebalance: Rebalance) -> None:
-        """Join the group at the next poll."""
-        await self.consumer.subscribe(topics, listener=rebalance)
+    async def subscribe(
+        self, topics: Sequence[str], together: Sequence[Sequence[str]], rebalance: Rebalance
+    ) -> None:
+        """Join the group at the next poll, if there are topics. Those in `together` have their
+        partitions of one number at one worker."""
+        self.owners.together = together
+        self._has_inputs = bool(topics)
+        if topics:
+            await self.consumer.subscribe(topics, listener=rebalance)
 
     async def poll(self, timeout_s: float) -> list[Fetched]:
         """Return records as soon as there are some, or none after `timeout_s`.
 
         Rebalances happen inside this call.
         """
+        if not self._has_inputs:
+            await asyncio.sleep(timeout_s)
+            return []
         generation = self._generation()
         found = await self._polled(timeout_s)
         self._settled = generation
@@ -296,7 +308,9 @@ class Door:
     @property
     def is_member(self) -> bool:
         """Whether the group has given this worker its share, which may be empty, and a poll has
-        taken it over."""
+        taken it over. Without inputs there is none to wait for."""
+        if self._has_inputs is False:
+            return True
         generation = self._generation()
         return generation >= 0 and generation == self._settled
 

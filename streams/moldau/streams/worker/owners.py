@@ -2,7 +2,9 @@
 
 Each member sends its address (`application.server`) to the leader's assignor, and the leader sends
 all addresses with their partitions back. Partitions are assigned as Kafka's range assignor does:
-partitions of the same number in all topics go to the same member.
+partitions of the same number in all topics go to the same member, if the topics have as many. The
+inputs of one program may have different numbers of partitions, where their records do not meet by
+key; then the smaller ones follow the largest.
 """
 
 from __future__ import annotations
@@ -36,6 +38,8 @@ class OwnerAssignor(RangeAssignor):
 
     def __init__(self, server: str) -> None:
         """`server` is host:port of the member's queries, "" if it serves none."""
+        self.together: Sequence[Sequence[str]] = ()
+        """The inputs of each program: a task has the partitions of one number of all of them."""
         self._server = server
         self._owners: dict[TopicPartition, str] = {}
 
@@ -51,6 +55,8 @@ class OwnerAssignor(RangeAssignor):
     def assign(self, topics: Topics, members: Mapping[str, Subscription]) -> Assignment:
         """Assign partitions by range; each member receives all addresses."""
         assignment = super().assign(topics, members)
+        for inputs in self.together:
+            _gather(inputs, assignment, members)
         servers: dict[str, dict[str, list[int]]] = {}
         for member, partitions in assignment.items():
             server = _server_of(members[member])
@@ -81,6 +87,26 @@ class OwnerAssignor(RangeAssignor):
     def owner(self, where: TopicPartition) -> str | None:
         """Return the address of the worker that has the partition; None if it is unknown."""
         return self._owners.get(where)
+
+
+def _gather(
+    inputs: Sequence[str], assignment: Assignment, members: Mapping[str, Subscription]
+) -> None:
+    """Give the partitions of one number to the member that has the one of the largest input.
+    Ranges bring them together by themselves if all inputs have as many partitions."""
+    owners: dict[str, dict[int, str]] = {name: {} for name in inputs}
+    for member, partitions in assignment.items():
+        for where in partitions:
+            if where.topic in owners:
+                owners[where.topic][where.partition] = member
+    most = max(owners.values(), key=len, default={})
+    for topic, found in owners.items():
+        for number, member in found.items():
+            wanted = most.get(number, member)
+            if wanted != member and topic in members[wanted].topics:
+                where = TopicPartition(topic, number)
+                assignment[member].remove(where)
+                assignment[wanted].append(where)
 
 
 def _server_of(member: Subscription) -> str:

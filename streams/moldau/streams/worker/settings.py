@@ -226,6 +226,14 @@ _TRANSACTION_TIMEOUT_MS: Final = 10_000
 _COMMIT_INTERVAL_MS: Final = {EXACTLY_ONCE: 100, AT_LEAST_ONCE: 1000}
 _ISOLATION: Final = "isolation.level"
 _CLIENTS: Final = ("restore.consumer", "global.consumer", "consumer", "producer", "admin")
+_CHOSEN: Final = {
+    "group.id": (None, "it is the name of the app"),
+    "enable.auto.commit": ("false", "offsets are committed with what their records have led to"),
+    "partition.assignment.strategy": (None, "a worker has partitions of one number of all inputs"),
+    "group.protocol": ("classic", "brokers would not keep partitions of one number together"),
+}
+"""Settings of the consumer that would have no effect or break the app: the value that changes
+nothing, and why no other can be."""
 _GROUPLESS: Final = ("restore.consumer", "global.consumer")
 
 
@@ -305,7 +313,11 @@ def _misspelt(names: Iterable[str]) -> Iterator[Problem]:
 
 
 def _problems(settings: AppSettings) -> Iterator[Problem]:
-    """Yield what cannot be together with the processing guarantee."""
+    """Yield what the app chooses itself, and what cannot be with the processing guarantee."""
+    for name, (as_it_is, reason) in _CHOSEN.items():
+        given = settings.clients["consumer"].get(name)
+        if given is not None and given.lower() != as_it_is:
+            yield Problem(f"consumer.{name}", f"cannot be chosen: {reason}", given)
     if "transactional.id" in settings.clients["producer"]:
         yield Problem("transactional.id", "cannot be chosen: it is the worker's name in its group")
     if not settings.is_exactly_once:

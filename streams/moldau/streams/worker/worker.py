@@ -183,7 +183,8 @@ class Worker:
         await self._lakes.start()
         rebalance = Rebalance(self._assigned, self._revoked, self._lost)
         self.queries.widths = start.layout.counts
-        await self._door.subscribe(self._watch.inputs, rebalance)
+        together = [program.inputs for program in start.layout.plan.programs]
+        await self._door.subscribe(self._watch.inputs, together, rebalance)
         self._reports.started(self._watch.inputs)
         self._decisions.on_commit_begun(self._runtime.clock.monotonic())
 
@@ -243,6 +244,8 @@ class Worker:
                 task.fetched[where] = chunk.next_offset
         if self._plan.global_tables:
             await self._globals.read()
+            if not self.tasks:  # else it is stored with their commits
+                await self._globals.commit()
         if is_restoring:
             await self._own.restore()
         running = self._own.of(TaskState.RUNNING)
