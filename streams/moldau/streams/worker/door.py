@@ -6,7 +6,6 @@ records are processed.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass
@@ -143,8 +142,8 @@ class Door:
         self.owners = OwnerAssignor(settings.server)
         self._ends: dict[TopicPartition, int] = {}
         self._settled = -1
-        # None before `subscribe`. An app may have global tables alone.
-        self._has_inputs: bool | None = None
+        self.has_inputs = True
+        """Whether there is something to `poll`: an app may have global tables alone."""
         self._replication = settings.own[replication_factor]
         self.is_exactly_once = settings.is_exactly_once
         isolation = {"isolation.level": "read_committed"} if self.is_exactly_once else {}
@@ -277,7 +276,7 @@ class Door:
         """Join the group at the next poll, if there are topics. Those in `together` have their
         partitions of one number at one worker."""
         self.owners.together = together
-        self._has_inputs = bool(topics)
+        self.has_inputs = bool(topics)
         if topics:
             await self.consumer.subscribe(topics, listener=rebalance)
 
@@ -286,9 +285,6 @@ class Door:
 
         Rebalances happen inside this call.
         """
-        if not self._has_inputs:
-            await asyncio.sleep(timeout_s)
-            return []
         generation = self._generation()
         found = await self._polled(timeout_s)
         self._settled = generation
@@ -309,7 +305,7 @@ class Door:
     def is_member(self) -> bool:
         """Whether the group has given this worker its share, which may be empty, and a poll has
         taken it over. Without inputs there is none to wait for."""
-        if self._has_inputs is False:
+        if not self.has_inputs:
             return True
         generation = self._generation()
         return generation >= 0 and generation == self._settled

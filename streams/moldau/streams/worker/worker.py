@@ -234,7 +234,10 @@ class Worker:
 
     async def _poll_and_process(self) -> None:
         is_restoring = bool(self._own.of(TaskState.RESTORING))
-        fetched = await self._door.poll(0.0 if is_restoring else self._wait_s())
+        wait_s = 0.0 if is_restoring else self._wait_s()
+        if not self._door.has_inputs:
+            await asyncio.sleep(wait_s)
+        fetched = await self._door.poll(wait_s) if self._door.has_inputs else []
         for where, chunk in fetched:
             task = self._own.with_input(where)
             if task is not None:  # a rebalance may have taken it away in the same poll
