@@ -13,6 +13,7 @@ from moldau.streams import (
     Streams,
     TopologyError,
     dead_letter,
+    hopping,
     retry,
     tumbling,
     until_close,
@@ -22,11 +23,46 @@ from moldau.streams.problems import OperatorFailed
 from moldau.streams.testing.driver import Driver
 from tests.streams import models
 
+DAY = 86_400_000
 Rows = list[tuple[Any, Any, int]]
 
 
 def rows(driver: Driver) -> Rows:
     return [(record.key, record.value, record.timestamp) for record in driver.read("out")]
+
+
+@pytest.mark.parametrize("windows", [tumbling("2d"), hopping("2d", advance="1d")])
+def test_changes_of_a_buffer_are_not_from_the_end_of_a_window(windows: Any) -> None:
+    """Brokers refuse records from more than an hour ahead."""
+    app = Streams("app")
+    counts = app.stream("in", int, key=str).group_by_key().window(windows).count(name="n")
+    counts.suppress(until_close(), name="s").changes().to("out")
+    driver = app.test()
+    now = 10 * DAY + 5
+
+    driver.pipe("in", 1, key="a", timestamp=now)
+    assert driver.changelogs["s"].timestamps
+    assert max(driver.changelogs["s"].timestamps) <= now
+    driver.restart(from_changelog=True)
+    driver.pipe("in", 1, key="b", timestamp=now + 2 * DAY - 6)
+    assert "a" not in {key.key for key, _ in driver.read("out") if key.end > now + DAY}
+    driver.pipe("in", 1, key="b", timestamp=now + 3 * DAY)
+    assert "a" in {key.key for key, _ in driver.read("out")}
+
+
+def test_changes_of_a_buffer_are_not_from_the_end_of_a_wait() -> None:
+    app = Streams("app")
+    table = app.stream("in", int, key=str).to_table(name="rows")
+    table.suppress(until_time("2d"), name="s").changes().to("out")
+    driver = app.test()
+
+    driver.pipe("in", 1, key="a", timestamp=DAY)
+    assert driver.changelogs["s"].timestamps == [DAY]
+    driver.restart(from_changelog=True)
+    driver.pipe("in", 2, key="b", timestamp=3 * DAY - 1)
+    assert rows(driver) == []
+    driver.pipe("in", 3, key="b", timestamp=3 * DAY)
+    assert rows(driver) == [("a", 1, DAY)]
 
 
 @given(

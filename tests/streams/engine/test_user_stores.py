@@ -41,6 +41,24 @@ def sums_app(store: StateStore) -> Streams:
     return app
 
 
+def test_the_change_of_a_window_in_the_future_has_the_present_time() -> None:
+    class Plans:
+        def __init__(self, context: Context) -> None:
+            self.sums = context.store("sums")
+
+        def process(self, record: Record) -> None:
+            self.sums.put(record.key, record.value, record.timestamp + 6 * HOUR)
+
+    app = Streams("app")
+    app.stream("in", int, key=str).process(Plans, name="plans", stores=[windows()])
+    driver = app.test()
+
+    driver.pipe("in", 1, key="a", timestamp=HOUR)
+
+    assert driver.store("sums") == {("a", 7 * HOUR): 1}
+    assert driver.changelogs["sums"].timestamps == [HOUR]
+
+
 def test_windows_are_kept_for_their_retention_and_over_a_restart() -> None:
     driver = sums_app(windows()).test()
 

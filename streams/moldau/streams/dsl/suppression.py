@@ -34,10 +34,14 @@ class Suppression:
             suppressed_codec(stored_codec(step.value_type)),
             is_timed=True,
         )
+        limit_ms, window_ms = self.limit_ms, 0
+        if limit_ms is None:
+            limit_ms, window_ms = _open_ms(graph, name, step)
         return op.Suppress(
             store,
             until_close=self.limit_ms is None,
-            limit_ms=_open_ms(graph, name, step) if self.limit_ms is None else self.limit_ms,
+            limit_ms=limit_ms,
+            window_ms=window_ms,
             records_max=self.records_max,
             bytes_max=self.bytes_max,
             emits_when_full=self.emits_when_full,
@@ -79,15 +83,17 @@ def _idle(idle: Duration | None) -> int | None:
     return None if idle is None else milliseconds(idle, "suppress idle")
 
 
-def _open_ms(graph: Graph, name: str, step: Step) -> int:
-    """Return how long after its end a window of a table can still change, in milliseconds."""
+def _open_ms(graph: Graph, name: str, step: Step) -> tuple[int, int]:
+    """Return how long after its end a window of a table can still change, and how long a window is,
+    0 if its records decide; in milliseconds."""
     while True:
         operation: Any = step.operation
         if isinstance(operation, op.WindowAggregate | op.SlidingAggregate | op.SessionAggregate):
             windows: Any = operation.windows
             grace = getattr(windows, "grace_ms", None)
             if grace is not None:
-                return int(grace) + int(getattr(windows, "gap_ms", 0))
+                sizes = (getattr(windows, each, 0) for each in ("size_ms", "difference_ms"))
+                return int(grace) + int(getattr(windows, "gap_ms", 0)), max(sizes)
         if len(step.parents) != 1 or not step.is_table:
             raise TopologyError(
                 f"{name}: until_close() needs a table in windows that end; use until_time(...)"

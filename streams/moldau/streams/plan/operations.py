@@ -272,6 +272,8 @@ class Suppress(Operation):
     store: StoreSpec
     until_close: bool
     limit_ms: int
+    # The size of the windows, 0 if it is not fixed.
+    window_ms: int = 0
     records_max: int | None = None
     bytes_max: int | None = None
     emits_when_full: bool = False

@@ -20,7 +20,7 @@ from moldau.streams.problems import BufferFull
 from moldau.streams.state.agenda import Agenda
 from moldau.streams.state.keyvalue import KeyValueStore
 
-_DUE = Struct(">Q")
+_SINCE = Struct(">Q")
 _UNKNOWN_MS = -1
 
 # The value, the value before, the time and the headers of an update.
@@ -28,8 +28,14 @@ Held = tuple[Any, Any, int, Any]
 
 
 class SuppressOperator(Operator):
-    """The store holds key -> (value, value before, time of the update, headers), with the time when
-    it is due. The value before is what later steps saw last, so that a change can be taken back."""
+    """The store holds key -> (value, value before, time of the update, headers), with the time from
+    which it is held. The value before is what later steps saw last, so that a change can be taken
+    back.
+
+    An update is held from the start of its window, if windows have one size, else from the first
+    update. The time when it is due would be as good, but it is the record's time in the changelog,
+    and brokers refuse records from more than an hour ahead.
+    """
 
     def __init__(
         self,
@@ -46,8 +52,9 @@ class SuppressOperator(Operator):
         self._name = name
         self._operation = operation
         self._store = store
-        # Entries are the time when an update is due + the bytes of its key.
-        self._due = Agenda(store.first_times)
+        self._hold_ms = operation.limit_ms + operation.window_ms
+        # Entries are the time from which an update is held + the bytes of its key.
+        self._held = Agenda(store.first_times)
         self._is_limited = operation.records_max is not None or operation.bytes_max is not None
         # How much is held, if there is a limit.
         self._count = 0
@@ -86,28 +93,28 @@ class SuppressOperator(Operator):
             if new is None:
                 self._release(key)
             else:
-                due = key[2] + operation.limit_ms
-                self._keep(key, (new, None, time, tuple(headers or ())), due)
+                since = key[2] - operation.window_ms
+                self._keep(key, (new, None, time, tuple(headers or ())), since)
         elif before is not None:
-            held, due = before
-            self._keep(key, (new, held[1], time, tuple(headers or ())), due)
+            held, since = before
+            self._keep(key, (new, held[1], time, tuple(headers or ())), since)
         elif time + operation.limit_ms < self.clock.time:
             self.forward(key, new, old, time, headers)
         else:
             held = (new, old, time, tuple(headers or ()))
-            self._keep(key, held, time + operation.limit_ms)
+            self._keep(key, held, time)
         self._emit_due()
         self._make_room()
 
-    def _keep(self, key: Any, held: Held, due: int) -> None:
-        before = self._store.put(key, held, due)
+    def _keep(self, key: Any, held: Held, since: int) -> None:
+        before = self._store.put(key, held, since)
         if self._is_limited:
             self._count += before is None
             self._bytes += self._size(key, held)
             if before is not None:
                 self._bytes -= self._size(key, before[0])
-        if before is None or before[1] != due:
-            self._due.add(_DUE.pack(due) + self._store.keys.codec.encode(key))
+        if before is None or before[1] != since:
+            self._held.add(_SINCE.pack(since) + self._store.keys.codec.encode(key))
 
     def _size(self, key: Any, held: Held) -> int:
         if self._operation.bytes_max is None:
@@ -127,19 +134,20 @@ class SuppressOperator(Operator):
         return held
 
     def _emit_due(self) -> None:
-        while self._due.first_time <= self.clock.time:
-            first = self._due.first()
-            if first is None or _DUE.unpack_from(first)[0] > self.clock.time:
+        over = self.clock.time - self._hold_ms
+        while self._held.first_time <= over:
+            first = self._held.first()
+            if first is None or _SINCE.unpack_from(first)[0] > over:
                 return
             self._emit_first()
 
     def _emit_first(self) -> None:
         """Emit the update that is due first."""
-        entry = self._due.pop()
+        entry = self._held.pop()
         key = self._store.keys.codec.decode(entry[8:])
         now = self._store.get(key)
-        if now is None or now[1] != _DUE.unpack_from(entry)[0]:
-            return  # it was emitted, or is due at another time
+        if now is None or now[1] != _SINCE.unpack_from(entry)[0]:
+            return  # it was emitted, or is held from another time
         released = self._release(key)
         assert released is not None
         value, before, time, headers = released
@@ -152,7 +160,7 @@ class SuppressOperator(Operator):
         ):
             if not operation.emits_when_full:
                 raise BufferFull(f"it holds {self._held_in_words()}, more than it may")
-            first = self._due.first()
+            first = self._held.first()
             assert first is not None, "what is held is due some time"
             self._emit_first()
 

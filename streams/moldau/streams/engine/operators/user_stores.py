@@ -121,7 +121,9 @@ class UserWindows:
         """Set the value of a key in a window; None deletes it. Return False if it is too old."""
         if start < self._first(start):
             return False
-        self._store.put(key, start, None if value is None else (value, max(start, 0)))
+        # Brokers refuse changes from far ahead, so a window in the future has the present time.
+        time = max(start, 0) if self._clock.time < 0 else min(max(start, 0), self._clock.time)
+        self._store.put(key, start, None if value is None else (value, time))
         return True
 
     def delete(self, key: Any, start: int) -> Any:
