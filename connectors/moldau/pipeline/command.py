@@ -346,6 +346,7 @@ def _run(arguments: Namespace, context: Context) -> int:
     from moldau.pipeline.running import PipelineRun, Target
     from moldau.pipeline.settled import Settled
     from moldau.pipeline.status_reader import StatusReader
+    from moldau.records import tell_kernel
     from moldau.runtime.signals import interrupted_by_sigterm
 
     if arguments.idle is not None and not arguments.once:
@@ -367,6 +368,7 @@ def _run(arguments: Namespace, context: Context) -> int:
         context.out.write(f"{text}\n")
         context.out.flush()
 
+    tell_kernel(lambda notice: context.err.write(f"moldau: {notice}\n"))
     settled = None
     if arguments.once:
         settled = Settled(_IDLE_S if arguments.idle is None else arguments.idle)

@@ -10,7 +10,7 @@
 
 Only format version 2 exists; older ones are rejected. Bad bytes always raise `CorruptRecord`.
 `KERNEL` says whether the loops run compiled or in plain Python; nothing else differs.
-`kernel_notice` is the line about it for users.
+`kernel_notice` is the line about it for users, and `tell_kernel` passes it on.
 """
 
 from __future__ import annotations
@@ -58,6 +58,7 @@ from moldau.records.kernel import (
     kernel_notice,
     murmur2,
     span_list,
+    tell_kernel,
     with_contents,
 )
 from moldau.records.partitioning import coordinator_partition, partition_for_key, to_positive
@@ -143,6 +144,7 @@ __all__ = [
     "span_list",
     "stamp",
     "stamp_producer",
+    "tell_kernel",
     "to_positive",
     "validate",
     "walk",

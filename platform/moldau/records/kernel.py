@@ -7,6 +7,7 @@ kernel is ever loaded. The same tests check both.
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 __all__ = [
@@ -77,3 +78,11 @@ def kernel_notice() -> str | None:
         f" has no compiled kernel for {sys.implementation.name} {version} on {get_platform()};"
         " docs/install.md says which wheels have one"
     )
+
+
+def tell_kernel(tell: Callable[[str], object]) -> None:
+    """Pass the line of `kernel_notice` to `tell`, if there is one: once, where a process that
+    handles many records starts."""
+    notice = kernel_notice()
+    if notice is not None:
+        tell(notice)

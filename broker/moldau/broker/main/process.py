@@ -138,14 +138,12 @@ async def _serve(
 ) -> None:
     from moldau.broker.settings import notices
     from moldau.broker.settings.node import process_roles
-    from moldau.records import kernel_notice
+    from moldau.records import tell_kernel
 
     log = loggers.get("moldau.broker.settings")
     for notice in notices(settings):
         log.warn(notice)
-    about_kernel = kernel_notice()
-    if about_kernel is not None:
-        loggers.get("moldau.records").warn(about_kernel)
+    tell_kernel(loggers.get("moldau.records").warn)
     formats = (
         arguments.config is None or arguments.shard is not None or arguments.cluster_id is not None
     )

@@ -102,9 +102,11 @@ def _run(arguments: Namespace, context: Context, *, is_distributed: bool) -> int
 
     async def main(runtime: Runtime) -> None:
         from moldau.connect.server import ConnectWorker
+        from moldau.records import tell_kernel
         from moldau.runtime.signals import until_signal
 
         loggers = make_loggers(runtime, arguments, context)
+        tell_kernel(loggers.get("moldau.records").warn)
         worker = ConnectWorker(runtime, settings, location, loggers)
         await until_signal(_serve(worker, connectors, context))
 

@@ -20,7 +20,7 @@ class VersionCommand:
         parser.add_argument("--json", action="store_true", help="write JSON")
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
-        from moldau.records import KERNEL, kernel_notice
+        from moldau.records import KERNEL, tell_kernel
 
         versions = {layer.distribution: layer.version for layer in installed_layers()}
         versions["python"] = ".".join(map(str, sys.version_info[:3]))
@@ -30,9 +30,7 @@ class VersionCommand:
         else:
             rows = [(name, version or "not installed") for name, version in versions.items()]
             write_table(context.out, ("what", "version"), rows)
-            notice = kernel_notice()
-            if notice is not None:
-                context.err.write(f"{notice}\n")
+            tell_kernel(lambda notice: context.err.write(f"{notice}\n"))
         return Exit.DONE
 
 

@@ -160,9 +160,12 @@ def _log_to(runtime: Runtime, arguments: Namespace, write: Callable[[str], objec
 
     from moldau.logging import Loggers, parse_level
     from moldau.logging.stdlib import StandardLines
+    from moldau.records import tell_kernel
 
     level = parse_level(arguments.log_level)
     loggers = Loggers(runtime.clock, write, json=arguments.log_json, level=level)
+    if arguments.worker is None:  # else the supervisor has said so
+        tell_kernel(loggers.get("moldau.records").warn)
     root = logging.getLogger()
     root.handlers[:] = [StandardLines(loggers)]
     root.setLevel(logging.WARNING)

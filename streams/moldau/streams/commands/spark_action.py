@@ -36,6 +36,7 @@ _QUIET: Final = "OFF"
 
 def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     """Run the app until a batch fails or a signal, and return the exit code."""
+    from moldau.records import tell_kernel
     from moldau.runtime.signals import interrupted_by_sigterm
     from moldau.streams.spark.deployment import (
         BATCH_RECORDS,
@@ -66,6 +67,7 @@ def run_on_spark(app: App, arguments: Namespace, context: Context) -> int:
     }
     given.setdefault(processing_guarantee.name, getattr(app, "guarantee", EXACTLY_ONCE))
     where = Deployment(arguments.master or deployment.master, checkpoint, deployment.conf)
+    tell_kernel(lambda notice: context.err.write(f"moldau: {notice}\n"))
     with ExitStack() as left:
         left.enter_context(interrupted_by_sigterm())
         left.enter_context(suppress(KeyboardInterrupt))
