@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -14,6 +17,7 @@ from moldau.client.admin.security import Acl
 from moldau.protocol.acl_operations import AclOperation, AclPattern, AclResource
 from moldau.testing import SyncEmbeddedBroker
 from tests.cli.shell import Shell
+from tests.e2e.terminal import blocks
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +90,12 @@ def test_a_decision_is_explained_by_its_rule(shell: Shell) -> None:
         (("alice", "READ"), "READ of what? Give TYPE:NAME"),
         (("alice",), "give an operation and TYPE:NAME"),
         (("alice", "--consumer", "t"), "--consumer needs --group"),
+        (
+            ("alice", "READ", "topic:or*ders"),
+            "no topic has the name in 'topic:or*ders': a * counts",
+        ),
+        (("alice", "READ", "topic:**"), "no topic has the name in 'topic:**'"),
+        (("alice", "--producer", "orders-?"), "no topic has the name in 'topic:orders-?'"),
         (("alice", "WRITE", "cluster:other"), "The only valid name for the CLUSTER resource"),
     ],
 )
@@ -96,6 +106,37 @@ def test_rules_that_make_no_sense_are_refused(
     assert done.code != Exit.DONE
     assert said in done.err
     assert "Traceback" not in done.err
+
+
+def test_names_and_prefixes_are_what_the_guide_says(shell: Shell) -> None:
+    title = "### Names and prefixes"
+    (commands,) = blocks(title, "sh")
+    for line in commands.splitlines():
+        command, _, otherwise = line.partition(" || ")
+        done = shell(*shlex.split(command)[1:])
+        assert done.code == (Exit.FAILED if otherwise else Exit.DONE), done
+    assert rules(shell, "--user", "erin") == [("ALLOW", "User:erin", "DESCRIBE", "TOPIC", "*")]
+    shell.good("acl", "remove", "erin", "DESCRIBE", "topic:*")
+    (program,) = blocks(title, "python")
+    text = program.replace("localhost:9092", shell.environment["MOLDAU_BOOTSTRAP"])
+    body = "\n".join(f"    {line}" for line in text.splitlines())
+    names: dict[str, Any] = {}
+    exec(f"async def main():\n{body}", names)  # noqa: S102
+    asyncio.run(names["main"]())
+    (rule,) = shell.good("acl", "list", "--resource", "group:team*", "--deciding", "--json").json
+    assert (rule["name"], rule["pattern"]) == ("team*", "LITERAL")
+    assert shell("acl", "explain", "erin", "READ", "group:team").code == Exit.FAILED
+    shell.good("acl", "explain", "erin", "READ", "group:team*")
+
+
+def test_one_topic_is_explained_by_its_whole_name(shell: Shell) -> None:
+    for words in (
+        ("explain", "a", "READ", "topic:t*"),
+        ("list", "--resource=topic:*", "--deciding"),
+    ):
+        done = shell("acl", *words)
+        assert done.code == Exit.MISUSED
+        assert "this is about one topic, by its whole name" in done.err
 
 
 def test_users_are_added_changed_and_removed(shell: Shell) -> None:

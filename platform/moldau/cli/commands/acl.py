@@ -14,7 +14,15 @@ from argparse import ArgumentParser, Namespace
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.commands.acl_words import named, operation_of, principal_of, resource_of, told
+from moldau.cli.commands.acl_words import (
+    check_topic,
+    named,
+    operation_of,
+    principal_of,
+    resource_of,
+    told,
+    whole_name_of,
+)
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.output import write_json, write_lines, write_table
@@ -25,6 +33,8 @@ if TYPE_CHECKING:
     from moldau.client.admin.security import Acl, AclFilter
 
 _ANY_HOST: Final = "*"
+_EVERY: Final = "*"
+_STAR: Final = "a * counts at the end alone, and means every topic that begins so"
 _HEADER: Final = ("permission", "principal", "host", "operation", "resource")
 
 
@@ -81,6 +91,9 @@ def _add(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.security import SecurityAdmin
 
     rules = _rules(arguments)
+    for each in rules:
+        if named(each).partition(":")[2] != _EVERY:
+            check_topic(each.type, each.name, named(each), _STAR)
     with opened_admin(arguments, context) as admin:
         results = admin.run(lambda client: SecurityAdmin(client).create_acls(rules))
     for error in results.values():
@@ -117,7 +130,7 @@ def _explain(arguments: Namespace, context: Context) -> int:
     from moldau.client.admin.security import AclFilter, SecurityAdmin
     from moldau.protocol.acl_operations import AclPermission
 
-    kind, name, _ = resource_of(arguments.resource)
+    kind, name = whole_name_of(arguments.resource)
     operation, principal = operation_of(arguments.operation), principal_of(arguments.user)
     chosen = AclFilter(name=name, type=kind, decides=True)
     with opened_admin(arguments, context) as admin:
@@ -204,9 +217,10 @@ def _chosen(arguments: Namespace) -> AclFilter:
         if arguments.deciding:
             raise UsageError("--deciding is about one resource: give --resource TYPE:NAME")
         return AclFilter(principal=principal)
-    kind, name, pattern = resource_of(arguments.resource)
     if arguments.deciding:
+        kind, name = whole_name_of(arguments.resource)
         return AclFilter(principal=principal, name=name, type=kind, decides=True)
+    kind, name, pattern = resource_of(arguments.resource)
     return AclFilter(principal=principal, name=name, type=kind, pattern=pattern)
 
 

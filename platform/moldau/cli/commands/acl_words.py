@@ -1,11 +1,13 @@
 """The words for access rules: principals, operations and resources, as `moldau acl` takes them.
 
-A resource is TYPE:NAME; a `*` at the end of a name means every name that begins so, and `*` alone
-every name. A user without a type is `User:...`.
+A resource of a rule is TYPE:NAME; a `*` at the end of a name means every name that begins so, and
+`*` alone every name. Elsewhere it is a character of the name, which no topic has. A user without a
+type is `User:...`.
 """
 
 from __future__ import annotations
 
+import re
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
@@ -23,6 +25,7 @@ _TYPES: Final = {
     "user": "USER",
 }
 _CLUSTER: Final = "kafka-cluster"
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]+")
 
 
 def principal_of(text: str) -> str:
@@ -40,17 +43,37 @@ def operation_of(text: str) -> AclOperation:
 
 
 def resource_of(text: str) -> tuple[AclResource, str, AclPattern]:
-    from moldau.protocol.acl_operations import AclPattern, AclResource
+    """Return the type, the name and the pattern of a rule's resource."""
+    from moldau.protocol.acl_operations import AclPattern
+
+    kind, name = _type_and_name(text)
+    if name.endswith("*") and name != "*":
+        return kind, name[:-1], AclPattern.PREFIXED
+    return kind, name, AclPattern.LITERAL
+
+
+def whole_name_of(text: str) -> tuple[AclResource, str]:
+    """Return the type and the name of one resource, in which a `*` is a character."""
+    kind, name = _type_and_name(text)
+    check_topic(kind, name, text, "this is about one topic, by its whole name")
+    return kind, name
+
+
+def check_topic(kind: AclResource, name: str, text: str, advice: str) -> None:
+    """Raise UsageError if no topic can have the name, or begin with it: `text` has no effect."""
+    if kind.name == "TOPIC" and not _TOPIC.fullmatch(name):
+        raise UsageError(f"no topic has the name in {text!r}: {advice}")
+
+
+def _type_and_name(text: str) -> tuple[AclResource, str]:
+    from moldau.protocol.acl_operations import AclResource
 
     kind, colon, name = text.partition(":")
     if kind == "cluster" and not colon:
         name = _CLUSTER
     if kind not in _TYPES or not name:
         raise UsageError(f"{text!r} is not TYPE:NAME; the types are {', '.join(_TYPES)}")
-    pattern = AclPattern.LITERAL
-    if name.endswith("*") and name != "*":
-        pattern, name = AclPattern.PREFIXED, name[:-1]
-    return AclResource[_TYPES[kind]], name, pattern
+    return AclResource[_TYPES[kind]], name
 
 
 def named(rule: Acl) -> str:
