@@ -56,7 +56,7 @@ def unit() -> ConfigParser:
 
 
 def helm(*words: str) -> subprocess.CompletedProcess[str]:
-    """Run helm on the chart. It can be built: `go install helm.sh/helm/v3/cmd/helm@latest`."""
+    """Run helm on the chart. `.ci/run` says how it is built where it is not installed."""
     go = Path.home() / "go" / "bin"
     program = shutil.which("helm", path=f"{os.environ['PATH']}:{go}")
     if program is None:
