@@ -82,6 +82,23 @@ class Receiver:
             )
         return self.metrics(**resource)[name]
 
+    def instances(self, service: str) -> set[str]:
+        """The instances of a service that have pushed."""
+        with self._changed:
+            arrived = list(self._arrived)
+        found = [
+            {pair.key: pair.value.string_value for pair in each.resource.attributes}
+            for each in arrived
+        ]
+        return {
+            each["service.instance.id"] for each in found if each.get("service.name") == service
+        }
+
+    def wait_for(self, is_so: Callable[[], bool], what: str) -> None:
+        """Return when what has arrived makes it so."""
+        with self._changed:
+            assert self._changed.wait_for(is_so, PATIENCE_S), what
+
     def wait_spans(self, is_enough: Callable[[list[Arrived]], object]) -> list[Arrived]:
         """The spans, as soon as they are enough."""
         with self._changed:

@@ -10,8 +10,10 @@ import pytest
 
 from moldau.metrics import CONTENT_TYPE
 from moldau.testing import SyncEmbeddedBroker
+from tests.broker.main.processes import finished
 from tests.metrics.exposition import ReadFamily, read_exposition
 from tests.metrics.monitoring import series_of
+from tests.metrics.otlp_receiver import receiver
 from tests.registry.served import USER, USER_2, in_memory, process
 
 PAGE = Path(__file__).parents[2] / "docs" / "registry.md"
@@ -70,10 +72,31 @@ def test_the_page_says_what_was_answered_and_what_is_stored() -> None:
 
 
 @pytest.mark.real
-def test_an_instance_serves_its_page(moldau_broker: SyncEmbeddedBroker) -> None:
+def test_an_instance_serves_its_page_and_pushes_what_it_has(
+    moldau_broker: SyncEmbeddedBroker, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
     with (
-        process(moldau_broker.bootstrap_servers) as (_, url),
-        urllib.request.urlopen(f"{url}/metrics") as answer,  # noqa: S310 - loopback
+        receiver() as pushed,
+        process(moldau_broker.bootstrap_servers, "--otlp", pushed.address) as (_, url),
     ):
-        found = read_exposition(answer.read().decode())
-    assert found["kafka_schema_registry_subjects"].value() >= 0
+        with urllib.request.urlopen(f"{url}/metrics") as answer:  # noqa: S310 - loopback
+            found = read_exposition(answer.read().decode())
+        metric = pushed.wait(
+            "kafka.schema_registry.subjects",
+            service__name="moldau-registry",
+            service__instance__id=url,
+        )
+    subjects = found["kafka_schema_registry_subjects"].value()
+    assert metric.gauge.data_points[0].as_int == subjects
+
+
+@pytest.mark.real
+def test_an_otlp_address_that_is_none_is_refused(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    bad = ("registry", "start", "-b", moldau_broker.bootstrap_servers, "--otlp", "localhost:4318")
+    code, _, err = finished(*bad, home=tmp_path)
+    assert code == 2
+    assert "--otlp takes http://HOST:PORT" in err
+    assert "Traceback" not in err

@@ -7,7 +7,7 @@ Distributed: all three are in compacted topics. The code above these stores is t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -21,6 +21,7 @@ from moldau.connect.herder.membership import Alone, Membership
 from moldau.connect.herder.operations import Operations
 from moldau.connect.installed.converters import check_converters
 from moldau.connect.rest.application import Api, make_application
+from moldau.connect.rest.exposition import read_metrics
 from moldau.connect.rest.forwarding import Forwarding
 from moldau.connect.rest.levels import Levels
 from moldau.connect.rest.openapi import document_route
@@ -47,15 +48,20 @@ from moldau.connect.worker.settings import (
 )
 from moldau.errors import ConfigError
 from moldau.link.http_protection import open_to_all
+from moldau.link.otlp import OtlpPush
+from moldau.link.otlp_metrics import SETTING, metrics_push, metrics_target
 from moldau.logging import Loggers
+from moldau.metrics import Metric
 from moldau.plugins.layers import platform_version
 from moldau.runtime import Runtime
+from moldau.runtime.children import process_environment
 from moldau.runtime.http_server import HttpServer
 
 ID_FILE: Final = "worker-id"
 PORT_MAX: Final = 65_535
 _REST: Final = ("the REST API", "choose another --listen")
 STANDALONE_ID: Final = "standalone"
+PUSHED_AS: Final = "moldau-connect"
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +103,9 @@ class ConnectWorker:
         self._loggers = loggers
         self.protection = rest_protection(self.settings, runtime.clock)
         self._admin_protection = rest_protection(self.settings, runtime.clock, "admin.listeners")
+        otlp = self.settings.get(SETTING, "").strip() or None
+        self._otlp = metrics_target(otlp, process_environment())
+        self._push: OtlpPush | None = None
         self._rest: HttpServer | None = None
         self._cluster_id = ""
         self._admin_rest: HttpServer | None = None
@@ -127,9 +136,22 @@ class ConnectWorker:
         try:
             await self._serve()
             await self.herder.start()
+            self._start_push()
         except BaseException:
             await self.aclose()
             raise
+
+    def _start_push(self) -> None:
+        """Push the metrics of this worker, if that is asked for."""
+        if self._otlp is None:
+            return
+
+        async def read() -> Sequence[Metric]:
+            return read_metrics(self.operations)
+
+        resource = {"service.name": PUSHED_AS, "service.instance.id": self.herder.worker_id}
+        self._push = metrics_push(self._runtime, self._otlp, resource, read)
+        self._push.start()
 
     def _warn_of_open(self, address: tuple[str, int]) -> None:
         if open_to_all(self.protection, address[0]):
@@ -226,6 +248,8 @@ class ConnectWorker:
 
     async def aclose(self) -> None:
         """Stop the REST API, then the tasks. On return offsets are stored and the port is free."""
+        if self._push is not None:
+            await self._push.aclose()
         for rest in (self._rest, self._admin_rest):
             if rest is not None:
                 await rest.aclose()

@@ -24,9 +24,9 @@ from moldau.metrics.otlp import CONTENT_TYPE, Requests
 from moldau.metrics.protobuf import as_bytes, as_int, as_text, fields
 
 if TYPE_CHECKING:
+    import logging
     import ssl
 
-    from moldau.logging import Logger
     from moldau.metrics.snapshot import Attributes
     from moldau.runtime import Runtime
 
@@ -187,11 +187,9 @@ def _resource(environment: Mapping[str, str]) -> Attributes:
     return tuple({**found, **({"service.name": service} if service else {})}.items())
 
 
-def resource_of(target: OtlpTarget, **own: str) -> Attributes:
-    """Return the attributes of what pushes; those of the environment win. A double underscore in a
-    name stands for a dot."""
-    named = {key.replace("__", "."): value for key, value in own.items()}
-    return tuple({**named, **dict(target.resource)}.items())
+def resource_of(target: OtlpTarget, own: Mapping[str, str]) -> Attributes:
+    """Return the attributes of what pushes; those of the environment win."""
+    return tuple({**own, **dict(target.resource)}.items())
 
 
 @dataclass(frozen=True, slots=True)
@@ -220,6 +218,23 @@ class Lines(Protocol):
     def warn(self, event: str, /, **facts: object) -> None: ...
 
     def info(self, event: str, /, **facts: object) -> None: ...
+
+
+class StandardLog:
+    """Lines in a logger of Python's `logging`, which programs of users have."""
+
+    def __init__(self, logger: logging.Logger) -> None:
+        self._logger = logger
+
+    def warn(self, event: str, /, **facts: object) -> None:
+        self._logger.warning("%s: %s", event, _told(facts))
+
+    def info(self, event: str, /, **facts: object) -> None:
+        self._logger.info("%s: %s", event, _told(facts))
+
+
+def _told(facts: Mapping[str, object]) -> str:
+    return " ".join(f"{name}={value}" for name, value in facts.items())
 
 
 class OtlpPosts:
@@ -269,7 +284,7 @@ class OtlpPosts:
 class OtlpPush:
     """A task that pushes metrics; see the module."""
 
-    def __init__(self, runtime: Runtime, target: OtlpTarget, gather: Gather, log: Logger) -> None:
+    def __init__(self, runtime: Runtime, target: OtlpTarget, gather: Gather, log: Lines) -> None:
         self._runtime = runtime
         self._target = target
         self._gather = gather
@@ -305,6 +320,7 @@ class OtlpPush:
             body = packed.add(metric)
             if body is not None:
                 refused = await self._posts.post(body) or refused
+            await asyncio.sleep(0)  # also where all metrics are there at once
         last = packed.rest()
         if last is not None:
             refused = await self._posts.post(last) or refused

@@ -20,7 +20,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.errors import ConfigError
-from moldau.link.otlp import SCOPE, TRACES, OtlpPosts, OtlpTarget, otlp_target
+from moldau.link.otlp import (
+    SCOPE,
+    TRACES,
+    OtlpPosts,
+    OtlpTarget,
+    StandardLog,
+    otlp_target,
+    resource_of,
+)
 from moldau.metrics.otlp import Requests
 from moldau.tracing.otlp import span_message
 from moldau.tracing.sampling import Sampler
@@ -127,8 +135,8 @@ class TracePush:
         self.tracer = Tracer(runtime.clock, sampler, settings.queue_max)
         self._runtime = runtime
         self._interval_s = settings.target.interval_s
-        self._resource = tuple({**resource, **dict(settings.target.resource)}.items())
-        self._posts = OtlpPosts(runtime, settings.target, _Lines(), TRACES)
+        self._resource = resource_of(settings.target, resource)
+        self._posts = OtlpPosts(runtime, settings.target, StandardLog(LOG), TRACES)
         self._task: asyncio.Task[None] | None = None
         self._is_closing = False
         self._is_over = False
@@ -191,17 +199,3 @@ class TracePush:
                 _QUEUE,
             )
             self._told_dropped = tracer.dropped
-
-
-class _Lines:
-    """The log of `OtlpPosts`, in this library's logger."""
-
-    def warn(self, event: str, /, **facts: object) -> None:
-        LOG.warning("%s: %s", event, _told(facts))
-
-    def info(self, event: str, /, **facts: object) -> None:
-        LOG.info("%s: %s", event, _told(facts))
-
-
-def _told(facts: Mapping[str, object]) -> str:
-    return " ".join(f"{name}={value}" for name, value in facts.items())

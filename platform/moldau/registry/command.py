@@ -6,7 +6,8 @@ moldau registry start --bootstrap localhost:9092
 from __future__ import annotations
 
 from argparse import ArgumentParser, Namespace
-from contextlib import suppress
+from collections.abc import Sequence
+from contextlib import AsyncExitStack, suppress
 from dataclasses import replace
 from typing import TYPE_CHECKING, Final
 
@@ -14,11 +15,14 @@ from moldau.cli.addresses import host_and_port
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.actions import Action, ActionCommand
 from moldau.cli.log_format import add_log_format
+from moldau.cli.otlp_options import add_otlp_option
 from moldau.cli.summaries import SUMMARIES
 
 if TYPE_CHECKING:
+    from moldau.link.otlp import OtlpPush, OtlpTarget
     from moldau.logging import Logger
-    from moldau.registry.server import Options
+    from moldau.metrics import Metric
+    from moldau.registry.server import Options, SchemaRegistryServer
     from moldau.runtime import Runtime
 
 LISTEN: Final = "127.0.0.1:8081"
@@ -50,20 +54,24 @@ def _add(parser: ArgumentParser) -> None:
         default="schema-registry",
         help="the group in which instances elect the one that writes; default: schema-registry",
     )
+    add_otlp_option(parser)
     parser.add_argument("--log-level", default="warn", help="default: warn")
     add_log_format(parser)
 
 
 def _start(arguments: Namespace, context: Context) -> int:
     from moldau.cli.commands.cluster_connection import client_settings, telling_where
+    from moldau.link.otlp_metrics import metrics_target
     from moldau.runtime.real import run
 
     check_installed()
     addresses = options_of(arguments.listen, arguments.advertised)
     options = replace(addresses, topic=arguments.topic, group=arguments.group)
     settings = client_settings(arguments, context)
+    otlp = metrics_target(arguments.otlp, context.environment, "--otlp")
 
     async def main(runtime: Runtime) -> None:
+        from moldau.registry.server import SchemaRegistryServer
         from moldau.runtime.signals import until_signal
 
         log = _logger(runtime, arguments, context)
@@ -71,7 +79,8 @@ def _start(arguments: Namespace, context: Context) -> int:
         warning = open_warning(chosen, "--http-config")
         if warning is not None:
             context.err.write(f"moldau: {warning}\n")
-        await until_signal(_serve(runtime, dict(settings), chosen, log, context))
+        server = SchemaRegistryServer(runtime, settings, chosen, log)
+        await until_signal(_serve(runtime, server, otlp, context))
 
     with telling_where(settings):
         run(main, node="registry")
@@ -104,16 +113,33 @@ def open_warning(options: Options, cure: str) -> str | None:
 
 
 async def _serve(
-    runtime: Runtime, settings: dict[str, str], options: Options, log: Logger, context: Context
+    runtime: Runtime, server: SchemaRegistryServer, otlp: OtlpTarget | None, context: Context
 ) -> None:
-    from moldau.registry.server import served
     from moldau.runtime.signals import forever
 
-    async with served(runtime, settings, options, log) as address:
+    async with AsyncExitStack() as left:
+        left.push_async_callback(server.aclose)
+        address = await server.start()
+        if otlp is not None:
+            push = _metrics_pushed(runtime, otlp, server)
+            left.push_async_callback(push.aclose)
         with suppress(BrokenPipeError):
             context.out.write(f"moldau registry is up at {address}\nCtrl-C stops it.\n")
             context.out.flush()
         await forever()
+
+
+def _metrics_pushed(runtime: Runtime, otlp: OtlpTarget, server: SchemaRegistryServer) -> OtlpPush:
+    """Begin to push the metrics of an instance."""
+    from moldau.link.otlp_metrics import metrics_push
+
+    async def read() -> Sequence[Metric]:
+        return server.metrics.snapshot()
+
+    resource = {"service.name": "moldau-registry", "service.instance.id": server.url}
+    push = metrics_push(runtime, otlp, resource, read)
+    push.start()
+    return push
 
 
 def options_of(

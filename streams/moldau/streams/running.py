@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from moldau.config import Problem
 from moldau.config.problems import BadSettings
 from moldau.link.http_protection import HttpProtection, load_peer_context, load_protection
+from moldau.link.otlp_metrics import metrics_push, metrics_target
 from moldau.link.otlp_traces import TracePush, TraceSettings, trace_settings
 from moldau.runtime import Runtime
 from moldau.runtime.children import process_environment
@@ -40,6 +41,8 @@ from moldau.streams.worker.worker import Worker
 if TYPE_CHECKING:
     import ssl
 
+    from moldau.link.otlp import OtlpTarget
+
 
 @dataclass(frozen=True, slots=True)
 class WorkerSlot:
@@ -51,6 +54,8 @@ class WorkerSlot:
     """The app's handle on this worker, for queries of its stores."""
     traces: TraceSettings | None = None
     """Where spans of records go, if traces are on."""
+    otlp: OtlpTarget | None = None
+    """Where metrics are pushed to, if they are."""
 
 
 async def run_plan(
@@ -88,6 +93,11 @@ async def run_plan(
             push.start()
             left.push_async_callback(push.aclose)
             settings = replace(settings, tracer=push.tracer)
+        if place.otlp is not None:
+            resource = _resource(plan.app, directory.member)
+            pushed = metrics_push(runtime, place.otlp, resource, pages.metrics)
+            pushed.start()
+            left.push_async_callback(pushed.aclose)
         run = partial(_run_worker, settings, runtime, directory, place, (server, pages))
         if not patterns_of(plan):
             await run(plan)
@@ -98,7 +108,8 @@ async def run_plan(
 
 
 def _resource(app: str, member: str) -> dict[str, str]:
-    """Return what spans say of this worker; OTEL_SERVICE_NAME and OTEL_RESOURCE_ATTRIBUTES win."""
+    """Return what spans and pushed metrics say of this worker; OTEL_SERVICE_NAME and
+    OTEL_RESOURCE_ATTRIBUTES win."""
     return {"service.name": app, "service.instance.id": member}
 
 
@@ -107,6 +118,12 @@ def traces_of(settings: AppSettings, environment: Mapping[str, str]) -> TraceSet
     ConfigError."""
     endpoint, ratio = settings.own[rows.traces_endpoint], settings.own[rows.traces_ratio]
     return trace_settings(endpoint or None, ratio, environment, rows.traces_endpoint.name)
+
+
+def otlp_of(settings: AppSettings, environment: Mapping[str, str]) -> OtlpTarget | None:
+    """Return where metrics are pushed to, as the settings or the variables of OpenTelemetry say.
+    Raise ConfigError."""
+    return metrics_target(settings.own[rows.metrics_endpoint] or None, environment)
 
 
 def _protection(
@@ -134,7 +151,7 @@ async def _run_worker(
         if place.running is not None:
             place.running.attach(worker.queries)
             left.callback(place.running.detach)
-        pages.watch(worker.metrics.answer, lambda: worker.readiness.waits_for)
+        pages.watch(worker.metrics.snapshot, lambda: worker.readiness.waits_for)
         if server is not None:
             queries, figures = worker.queries, worker.figures.read
             server.serve(Api(queries, settings.server, server.forward, pages, figures))
@@ -145,7 +162,7 @@ def run_process(plan: Plan, given: Mapping[str, object], running: Running | None
     """Run the plan on an event loop of its own until a signal arrives. `given` has settings by
     Kafka's names, `bootstrap.servers` at least."""
     settings = checked(given)
-    place = WorkerSlot(running=running, traces=traces_of(settings, process_environment()))
+    place = _only_worker(settings, running)
 
     async def main(runtime: Runtime) -> None:
         await until_stopped(run_plan(plan, settings, runtime, place))
@@ -155,10 +172,16 @@ def run_process(plan: Plan, given: Mapping[str, object], running: Running | None
     run(main, node=plan.app)
 
 
+def _only_worker(settings: AppSettings, running: Running | None) -> WorkerSlot:
+    environment = process_environment()
+    traces, otlp = traces_of(settings, environment), otlp_of(settings, environment)
+    return WorkerSlot(running=running, traces=traces, otlp=otlp)
+
+
 async def run_here(plan: Plan, given: Mapping[str, object], running: Running | None = None) -> None:
     """Run the plan on this event loop until cancelled."""
     settings = checked(given)
-    place = WorkerSlot(running=running, traces=traces_of(settings, process_environment()))
+    place = _only_worker(settings, running)
 
     from moldau.runtime.real import RealRuntime
 

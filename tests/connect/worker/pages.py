@@ -49,8 +49,11 @@ A worker writes those of its own tasks, so a sum over all workers is that of the
 (`alerts-connect.yml`) and a configuration of Prometheus (`prometheus.yml`) as files. Spans of
 records: [traces.md](traces.md).
 
-Metrics are not pushed by OTLP, as [brokers](metrics.md#pushed-by-otlp) push theirs: a collector of
-OpenTelemetry scrapes this page with its `prometheus` receiver.
+`--otlp http://localhost:4318`, the setting `moldau.metrics.otlp.endpoint`, or the variable
+`OTEL_EXPORTER_OTLP_ENDPOINT` push the same series to an OpenTelemetry collector or another receiver
+of OTLP by http/protobuf, with the [other variables that brokers
+have](metrics.md#pushed-by-otlp). `service.name` is `moldau-connect`, and `service.instance.id` the
+worker's address.
 
 This table is made of what the program declares; `python -m tests.connect.worker.pages` makes it
 anew.

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 import pytest
 
+from moldau.metrics import Metric, MetricKind, Point
 from moldau.streams import Streams, tumbling
 from moldau.streams.plan.plan import Program
 from moldau.streams.query.answers import answer as read
@@ -99,8 +101,8 @@ class Two:
             keys = [f"{worker.letter}{number}" for number in range(3)]
             worker.driver.pipe_all("in", [(key, "x", 5) for key in keys])
 
-    async def metrics(self) -> Answer:
-        return Answer(200, b"up 1\n", "text/plain")
+    async def metrics(self) -> Sequence[Metric]:
+        return [Metric("up", "up", "Whether it is up.", "", MetricKind.GAUGE, (Point((), 1),))]
 
     async def forward(self, server: str, asked: Request) -> Answer:
         if self.is_cut:
@@ -130,7 +132,7 @@ def test_a_supervisor_learns_whether_the_worker_is_ready() -> None:
     assert asked("/readyz") == (503, "task 0_1 is restoring\n")
     two.missing = None
     assert asked("/readyz") == (200, "ready\n")
-    assert asked("/metrics") == (200, "up 1\n")
+    assert asked("/metrics") == (200, "# HELP up Whether it is up.\n# TYPE up gauge\nup 1\n")
 
 
 def test_before_the_worker_is_made_only_the_process_is_well() -> None:

@@ -19,13 +19,14 @@ from tests.connect.processes import command
 from tests.connect.worker.test_end_to_end import TEXT
 from tests.metrics.exposition import read_exposition
 from tests.metrics.monitoring import series_of
-from tests.metrics.otlp_receiver import receiver
+from tests.metrics.otlp_receiver import Receiver, receiver
 from tests.metrics.otlp_spans import Arrived
 from tests.peers.eventually import eventually
 from tests.streams.real.running import App
 
 pytestmark = pytest.mark.real
 
+TASKS: Final = {"0_0", "0_1", "1_0", "1_1"}
 _AT: Final = re.compile(r"metrics at (http://\S+)/metrics")
 
 
@@ -37,21 +38,26 @@ def test_a_record_makes_one_trace_from_producer_to_sink(
     sink, out, worker = tmp_path / "sink.json", tmp_path / "out", tmp_path / "worker"
     config = {"connector.class": "FileStreamSink", "topics": f"{name}-out", "file": str(out)}
     sink.write_text(json.dumps({"name": f"{name}-sink", "config": config}))
-    worker.write_text(f"key.converter={TEXT}\nvalue.converter={TEXT}\n")
+    settings = (f"key.converter={TEXT}", f"value.converter={TEXT}", "offset.flush.interval.ms=200")
+    worker.write_text("\n".join(settings))
     with receiver() as found:
         variables = {
             "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT": f"{found.address}/v1/traces",
             "OTEL_BSP_SCHEDULE_DELAY": "50",
+            "OTEL_METRIC_EXPORT_INTERVAL": "100",
         }
         running = app.start("--traces", found.address, "--trace-ratio", "0")
         words = ("run", str(sink), "--bootstrap", app.servers, "--state", str(tmp_path / "state-c"),
-                 "-c", str(worker), "--trace-ratio", "0")  # fmt: skip
+                 "-c", str(worker), "--trace-ratio", "0", "--otlp", found.address)  # fmt: skip
         with command(*words, environment=variables):
             asyncio.run(send(app.servers, f"{name}-lines", found.address))
             last = f"process {name}-out"
             spans = found.wait_spans(lambda spans: last in {each.name for each in spans})
             assert content(out) == ["1", "1"], "the record without a trace went the same way"
             app.stop(running)
+            name_of_tasks = "kafka_connect_worker_task_count"
+            tasks = found.wait(name_of_tasks, service__name="moldau-connect")
+            assert tasks.gauge.data_points[0].as_double == 1
         spans = found.wait_spans(lambda spans: len(spans) >= 6)
     hops = [
         ("shop", f"send {name}-lines"),
@@ -125,3 +131,29 @@ def asked(url: str) -> tuple[int, str]:
             return answer.status, answer.read().decode()
     except urllib.error.HTTPError as error:
         return error.code, error.read().decode()
+
+
+def test_each_of_two_workers_pushes_the_metrics_of_its_tasks(
+    moldau: MoldauBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(moldau.bootstrap_servers, f"pushed-{tmp_path.name}", tmp_path).make()
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
+    with receiver() as found:
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.address)
+        running = app.start("--workers", "2")
+        found.wait_for(lambda: len(pushing(found, app.name)) == 2, "two workers push")
+        found.wait_for(
+            lambda: set.union(*pushing(found, app.name).values()) == TASKS, "all tasks are told of"
+        )
+        app.stop(running)
+
+
+def pushing(found: Receiver, app: str) -> dict[str, set[str]]:
+    """The workers that have tasks, and those that their metrics name."""
+    tasks = {}
+    for worker in found.instances(app):
+        metrics = found.metrics(service__name=app, service__instance__id=worker)
+        if (metric := metrics.get("moldau.streams.process.records")) is not None:
+            points = metric.sum.data_points
+            tasks[worker] = {each.attributes[0].value.string_value for each in points}
+    return tasks

@@ -38,8 +38,19 @@ A worker that the group has no task for is ready. A worker that fails ends its p
 (`alerts-streams.yml`) and a configuration of Prometheus (`prometheus.yml`) as files. Spans of
 records: [traces.md](traces.md).
 
-Metrics are not pushed by OTLP, as [brokers](metrics.md#pushed-by-otlp) push theirs: a collector of
-OpenTelemetry scrapes this page with its `prometheus` receiver.
+## Pushed by OTLP
+
+```
+moldau streams run wc:app --bootstrap localhost:9092 --otlp http://localhost:4318
+export OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318
+moldau streams run wc:app --bootstrap localhost:9092
+```
+
+The same series go to an OpenTelemetry collector or another receiver of OTLP by http/protobuf, with
+the [variables and names that brokers have](metrics.md#pushed-by-otlp). The setting
+`moldau.metrics.otlp.endpoint` is `--otlp` for `app.run()` too. `service.name` is the app, and
+`service.instance.id` the worker, so each of several workers pushes its own series. Variables that
+cannot be followed, such as one that asks for gRPC, cost a line of the log.
 
 ## Series
 

@@ -52,9 +52,11 @@ class MetricsPush:
         return Gathered(
             resource_of(
                 self._target,
-                service__name="moldau",
-                service__version=platform_version(),
-                service__instance__id=str(observed.node_id),
+                {
+                    "service.name": "moldau",
+                    "service.version": platform_version(),
+                    "service.instance.id": str(observed.node_id),
+                },
             ),
             self._metrics(observed),
         )

@@ -63,10 +63,9 @@ one when it is back; nothing is kept for it, because counters say the whole coun
 below that begin with `moldau_` have dots in their OTLP names, of which a collector's Prometheus
 exporter makes these names.
 
-Only brokers and controllers push metrics, and with them a registry [inside a
-broker](registry.md#inside-brokers). Streams apps, Connect workers and other registries are scraped,
-which the `prometheus` receiver of an OpenTelemetry collector does too, with `scrape_configs` as
-above. Their [spans](traces.md) are pushed.
+A registry [inside a broker](registry.md#inside-brokers) is pushed with it. `--otlp` is there for
+[Streams apps](streams-metrics.md#pushed-by-otlp), [Connect workers](connect-metrics.md) and
+[registries](registry.md#metrics) of their own too. Spans of records: [traces.md](traces.md).
 
 ## What clients push
 

@@ -9,6 +9,7 @@ from moldau.broker.main.summaries import SUMMARIES
 from moldau.cli.command import Context
 from moldau.cli.log_format import add_log_format
 from moldau.cli.numbers import whole
+from moldau.cli.otlp_options import add_otlp_option
 
 SHARDS_MAX = 64
 _LEVELS = ("trace", "debug", "info", "warn", "error", "fatal")
@@ -53,11 +54,7 @@ class BrokerCommand:
             metavar="[HOST:]PORT",
             help="serve /metrics for Prometheus, /healthz and /readyz there",
         )
-        start.add_argument(
-            "--otlp",
-            metavar="URL",
-            help="push the metrics to that OTLP receiver; default: OTEL_EXPORTER_OTLP_ENDPOINT",
-        )
+        add_otlp_option(start)
         start.add_argument(
             "--registry",
             metavar="HOST:PORT",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.log_format import add_log_format
-from moldau.cli.trace_options import add_trace_options
+from moldau.cli.otlp_options import add_otlp_option, add_trace_options
 
 if TYPE_CHECKING:
     from moldau.connect.server import ConnectWorker
@@ -71,6 +71,7 @@ def _add_shared(parser: ArgumentParser) -> None:
         "-b", "--bootstrap", metavar="HOST:PORT", help="brokers; else bootstrap.servers"
     )
     add_worker_settings(parser)
+    add_otlp_option(parser)
     add_trace_options(parser)
     parser.add_argument("--log-level", choices=_LEVELS, default="info", help="default: info")
     add_log_format(parser)
@@ -177,6 +178,7 @@ def settings_given(arguments: Namespace, context: Context, files: Files) -> dict
     from moldau.config.properties import parse_properties
     from moldau.connect.rest.protection import JAAS_FILE, jaas_file_of
     from moldau.connect.task.spans import ENDPOINT, RATIO
+    from moldau.link.otlp_metrics import SETTING
 
     found = profile_settings(context, arguments.bootstrap, arguments.config)
     if arguments.config is not None:
@@ -193,7 +195,7 @@ def settings_given(arguments: Namespace, context: Context, files: Files) -> dict
     jaas_file = jaas_file_of(context.environment)
     if jaas_file is not None:
         found.setdefault(JAAS_FILE, jaas_file)
-    for name, option in ((ENDPOINT, "traces"), (RATIO, "trace_ratio")):
+    for name, option in ((SETTING, "otlp"), (ENDPOINT, "traces"), (RATIO, "trace_ratio")):
         if getattr(arguments, option, None) is not None:
             found[name] = str(getattr(arguments, option))
     for each in arguments.set:

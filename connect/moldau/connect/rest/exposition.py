@@ -1,4 +1,4 @@
-"""`/metrics`: Kafka Connect's metrics by their own names, in Prometheus' text format. No IO.
+"""Kafka Connect's metrics by their own names, for `/metrics` and OTLP. No IO.
 
 Group and name are joined as Strimzi's rules do, so that boards find them:
 `connect-worker-metrics` and `task-count` are `kafka_connect_worker_task_count`.
@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 from moldau.connect.herder.operations import Operations, type_of
-from moldau.metrics.prometheus import prometheus_number
+from moldau.metrics import Metric, MetricKind, Point
 
 DOCS: Final = {
     "connector-count": "Connectors that run on this worker.",
@@ -53,24 +53,23 @@ Sample = tuple[str, dict[str, str], float]
 _ERRORS = ("total-", "deadletterqueue-", "last-error-")
 
 
-def render(operations: Operations) -> str:
-    """Return the metrics of one worker."""
-    return written([*_of_worker(operations), *_of_connectors(operations), *_of_tasks(operations)])
+def read_metrics(operations: Operations) -> tuple[Metric, ...]:
+    """Return the present metrics of one worker."""
+    return metrics_of(
+        [*_of_worker(operations), *_of_connectors(operations), *_of_tasks(operations)]
+    )
 
 
-def written(samples: Sequence[Sample]) -> str:
-    """Return the lines of samples, those of one name together."""
-    lines: list[str] = []
+def metrics_of(samples: Sequence[Sample]) -> tuple[Metric, ...]:
+    """Return the metrics of samples, those of one name together."""
+    points: dict[str, list[Point]] = {}
+    for name, labels, value in samples:
+        points.setdefault(name, []).append(Point(tuple(labels.items()), value))
     meanings = {name.replace("-", "_"): text for name, text in DOCS.items()}
-    for name in dict.fromkeys(sample[0] for sample in samples):
-        lines.append(f"# HELP {name} {_meaning(name, meanings)}")
-        lines.append(f"# TYPE {name} {_kind(name)}")
-        lines += [
-            f"{name}{_labels(labels)} {prometheus_number(value)}"
-            for each, labels, value in samples
-            if each == name
-        ]
-    return "\n".join(lines) + "\n"
+    return tuple(
+        Metric(name, name, _meaning(name, meanings), "", _kind(name), tuple(found))
+        for name, found in points.items()
+    )
 
 
 _OF_WORKER: Final = {
@@ -89,7 +88,7 @@ def documented() -> Iterator[tuple[str, str, tuple[str, ...], str]]:
             yield metric_name("connector-metrics", name), "gauge", _CONNECTOR, text
         group, labels = _declared(name)
         full = metric_name(group, name)
-        yield full, _kind(full), labels, text
+        yield full, _kind(full).value, labels, text
 
 
 def _declared(name: str) -> tuple[str, tuple[str, ...]]:
@@ -101,9 +100,10 @@ def _declared(name: str) -> tuple[str, tuple[str, ...]]:
     return _group(name), _TASK
 
 
-def _kind(name: str) -> str:
+def _kind(name: str) -> MetricKind:
     is_error = "_task_error_" in name and not name.endswith("_timestamp")
-    return "counter" if is_error or name.endswith("_total") else "gauge"
+    is_counter = is_error or name.endswith("_total")
+    return MetricKind.COUNTER if is_counter else MetricKind.GAUGE
 
 
 def metric_name(group: str, name: str) -> str:
@@ -117,16 +117,6 @@ def _meaning(name: str, meanings: Mapping[str, str]) -> str:
     ends = (known for known in meanings if name.endswith(f"_{known}"))
     known = max(ends, key=len, default=None)
     return name if known is None else meanings[known]
-
-
-def _labels(labels: Mapping[str, str]) -> str:
-    if not labels:
-        return ""
-    escaped = {
-        name: value.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
-        for name, value in labels.items()
-    }
-    return "{" + ",".join(f'{name}="{value}"' for name, value in escaped.items()) + "}"
 
 
 def _of_worker(operations: Operations) -> list[Sample]:

@@ -16,10 +16,11 @@ from starlette.routing import Route
 
 from moldau.connect.herder.operations import Operations, type_of
 from moldau.connect.herder.refusals import NotFound
-from moldau.connect.rest.exposition import render
+from moldau.connect.rest.exposition import read_metrics
 from moldau.connect.rest.forwarding import Forwarding
 from moldau.connect.storage.keys import TaskId
 from moldau.connect.worker.guarantee import guarantee_of
+from moldau.metrics import render_prometheus
 
 Json = dict[str, Any]
 _UNSEEN: Json = {}
@@ -108,7 +109,7 @@ class Overview:
             return answer({"converters": self.converters()})
 
         async def metrics(request: Request) -> Response:
-            return PlainTextResponse(render(self._operations))
+            return PlainTextResponse(render_prometheus(read_metrics(self._operations)))
 
         return [
             Route("/v1/connectors", connectors, methods=["GET"]),

@@ -120,6 +120,13 @@ EVERY_WORKER: Final = (
     ),
     SettingRow("errors.restart.backoff.max.ms", "300000", "The longest such pause.", is_ours=True),
     SettingRow(
+        "moldau.metrics.otlp.endpoint",
+        None,
+        "http://HOST:PORT of an OTLP receiver (http/protobuf) to push metrics to, as `--otlp`; "
+        "else OTEL_EXPORTER_OTLP_ENDPOINT counts ([connect-metrics.md](connect-metrics.md)).",
+        is_ours=True,
+    ),
+    SettingRow(
         "moldau.traces.otlp.endpoint",
         None,
         "http://HOST:PORT of an OTLP receiver (http/protobuf) for spans of records, as `--traces`; "

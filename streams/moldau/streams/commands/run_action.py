@@ -13,6 +13,7 @@ from moldau.cli.commands.cluster_connection import client_settings
 from moldau.streams.commands.given_app import App, load_app
 
 if TYPE_CHECKING:
+    from moldau.link.otlp import OtlpTarget
     from moldau.link.otlp_traces import TraceSettings
     from moldau.runtime import Runtime
     from moldau.streams.worker.settings import AppSettings
@@ -26,7 +27,7 @@ def run_app(arguments: Namespace, context: Context) -> int:
     """Run the app until a signal, and return the exit code."""
     from moldau.runtime.places import absolute_path
     from moldau.runtime.process import raise_open_files, tune_process
-    from moldau.streams.running import checked, traces_of
+    from moldau.streams.running import checked, otlp_of, traces_of
     from moldau.streams.worker.addresses import listen_place, metrics_place
     from moldau.streams.worker.settings import EXACTLY_ONCE
 
@@ -47,6 +48,7 @@ def run_app(arguments: Namespace, context: Context) -> int:
         ("queries.listen", arguments.listen),
         ("queries.http.config", arguments.http_config),
         ("moldau.metrics.listener", arguments.metrics),
+        ("moldau.metrics.otlp.endpoint", arguments.otlp),
         ("moldau.traces.otlp.endpoint", arguments.traces),
         ("moldau.traces.ratio", arguments.trace_ratio),
     ):
@@ -57,12 +59,12 @@ def run_app(arguments: Namespace, context: Context) -> int:
     settings = checked(given)
     listen_place(settings, 0)
     metrics_place(settings, 0)
-    traces = traces_of(settings, context.environment)
+    pushed = traces_of(settings, context.environment), otlp_of(settings, context.environment)
     raise_open_files()
     if arguments.workers > 1 and arguments.worker is None:
         return _supervise(arguments, context)
     tune_process()
-    return _work(arguments, context, app, settings, traces)
+    return _work(arguments, context, app, settings, pushed)
 
 
 def _work(
@@ -70,7 +72,7 @@ def _work(
     context: Context,
     app: App,
     settings: AppSettings,
-    traces: TraceSettings | None,
+    pushed: tuple[TraceSettings | None, OtlpTarget | None],
 ) -> int:
     from moldau.runtime.real import run
     from moldau.streams.commands.restore_bar import RestoreBar
@@ -83,7 +85,7 @@ def _work(
 
     async def main(runtime: Runtime) -> None:
         _log_to(runtime, arguments, reports.write_around(context.err.write))
-        place = WorkerSlot(index, reports, getattr(app, "running", None), traces)
+        place = WorkerSlot(index, reports, getattr(app, "running", None), *pushed)
         work = run_plan(plan, settings, runtime, place)
         if arguments.worker is not None:
             work = unless_orphaned(work, context.source)
@@ -130,6 +132,7 @@ def _words(arguments: Namespace, context: Context) -> list[str]:
         ("--listen", arguments.listen),
         ("--http-config", arguments.http_config),
         ("--metrics", arguments.metrics),
+        ("--otlp", arguments.otlp),
         ("--traces", arguments.traces),
         ("--trace-ratio", arguments.trace_ratio),
         ("--log-level", arguments.log_level),

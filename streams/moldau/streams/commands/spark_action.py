@@ -24,6 +24,7 @@ _EMBEDDED_ONLY: Final = (
     "state",
     "listen",
     "metrics",
+    "otlp",
     "traces",
     "trace_ratio",
     "worker",

@@ -10,7 +10,7 @@ from moldau.cli.command import Context
 from moldau.cli.commands.cluster_connection import add_connection_arguments
 from moldau.cli.log_format import add_log_format
 from moldau.cli.numbers import whole
-from moldau.cli.trace_options import add_trace_options
+from moldau.cli.otlp_options import add_otlp_option, add_trace_options
 from moldau.streams.commands.summaries import SUMMARIES
 
 _LEVELS: Final = ("trace", "debug", "info", "warn", "error", "fatal")
@@ -135,6 +135,7 @@ def _add_served(parser: ArgumentParser) -> None:
         metavar="HOST:PORT",
         help="serve /metrics for Prometheus, /healthz and /readyz there",
     )
+    add_otlp_option(parser)
     add_trace_options(parser)
     parser.add_argument(
         "--http-config",

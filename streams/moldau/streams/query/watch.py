@@ -9,9 +9,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
+from moldau.metrics import CONTENT_TYPE, Metric, render_prometheus
 from moldau.streams.query.http import Answer, Request, refusal
 
 PROBES: Final = (("healthz",), ("readyz",))
@@ -24,26 +25,34 @@ class WatchPages:
     """The pages; they are there before the worker is."""
 
     def __init__(self) -> None:
-        self._metrics: Callable[[], Awaitable[Answer]] | None = None
+        self._metrics: Callable[[], Awaitable[Sequence[Metric]]] | None = None
         self._waits_for: Callable[[], str | None] = lambda: STARTS
 
     def watch(
-        self, metrics: Callable[[], Awaitable[Answer]], waits_for: Callable[[], str | None]
+        self,
+        metrics: Callable[[], Awaitable[Sequence[Metric]]],
+        waits_for: Callable[[], str | None],
     ) -> None:
         """Show a worker. `waits_for` says what it waits for; None if it is ready."""
         self._metrics = metrics
         self._waits_for = waits_for
 
+    async def metrics(self) -> Sequence[Metric]:
+        """Return the present values of the worker's metrics; none while it starts."""
+        return () if self._metrics is None else await self._metrics()
+
     async def answer(self, request: Request) -> Answer:
         """Answer a request."""
         if request.method != "GET":
             return refusal(405, f"{request.method} is not for metrics: use GET")
-        metrics = self._metrics
         match request.path:
             case ():
                 return _text("/metrics /healthz /readyz")
             case ("metrics",):
-                return _text(STARTS, 503) if metrics is None else await metrics()
+                if self._metrics is None:
+                    return _text(STARTS, 503)
+                text = render_prometheus(await self.metrics())
+                return Answer(200, text.encode(), CONTENT_TYPE)
             case ("healthz",):
                 return _text("alive")
             case ("readyz",):

@@ -18,9 +18,8 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Final
 
-from moldau.metrics import CONTENT_TYPE, Counter, Family, Gauge, Metric, Registry, render_prometheus
+from moldau.metrics import Counter, Family, Gauge, Metric, Registry
 from moldau.streams.query.gate import Gate
-from moldau.streams.query.http import Answer
 from moldau.streams.worker.door import TopicPartition
 from moldau.streams.worker.tasks import TaskId, TaskState, WorkerTask
 from moldau.tracing import Tracer
@@ -124,11 +123,6 @@ class WorkerMetrics:
         self._sizes.replace(sizes)
         self._dropped.replace(dropped)
         return self.registry.snapshot()
-
-    async def answer(self) -> Answer:
-        """Return the current values as the answer to a Prometheus scrape."""
-        text = render_prometheus(await self.snapshot())
-        return Answer(200, text.encode(), CONTENT_TYPE)
 
     def _look_at_tasks(self) -> None:
         tasks = {str(task_id): task for task_id, task in self._tasks.items()}

@@ -94,6 +94,13 @@ metrics_listener = Setting(
     "host:port at which the worker serves `/metrics`, `/healthz` and `/readyz` alone, as "
     "`--metrics`; of several workers each has the next port. Empty: no such server.",
 )
+metrics_endpoint = Setting(
+    "moldau.metrics.otlp.endpoint",
+    STRING,
+    "",
+    "http://HOST:PORT of an OTLP receiver (http/protobuf) to push metrics to, as `--otlp`. "
+    "Empty: what OTEL_EXPORTER_OTLP_ENDPOINT says, or none.",
+)
 traces_endpoint = Setting(
     "moldau.traces.otlp.endpoint",
     STRING,
@@ -206,6 +213,7 @@ STREAMS_SETTINGS: Final = SettingTable(
         queries_listen,
         queries_http_config,
         metrics_listener,
+        metrics_endpoint,
         traces_endpoint,
         traces_ratio,
         commit_interval_ms,

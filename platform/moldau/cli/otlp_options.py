@@ -1,8 +1,17 @@
-"""The options of spans, which commands have that process records."""
+"""The options of what is pushed to an OTLP receiver: metrics, and spans of records."""
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
+
+
+def add_otlp_option(parser: ArgumentParser) -> None:
+    """Add `--otlp URL`."""
+    parser.add_argument(
+        "--otlp",
+        metavar="URL",
+        help="push the metrics to that OTLP receiver; default: OTEL_EXPORTER_OTLP_ENDPOINT",
+    )
 
 
 def add_trace_options(parser: ArgumentParser) -> None:
