@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from typing import Any
 
@@ -305,3 +306,25 @@ def test_a_value_that_its_store_cannot_keep_is_told_in_one_line() -> None:
 
     with pytest.raises(StateError, match="store=last: a value cannot be kept as str: expected str"):
         driver.pipe("in", "two", key="a")
+
+
+@pytest.mark.parametrize(
+    ("to", "reason"),
+    [
+        ((lambda _: 5, None), "must be a str, not 5"),
+        ((lambda _: "a b", None), "'a b' is no name of a topic"),
+        (("out", lambda *_: "one"), "partitioner= returned 'one'"),
+        (("out", lambda *_: -1), "partitioner= returned -1"),
+    ],
+)
+def test_a_record_without_a_place_to_go_fails_by_the_policy(to: Any, reason: str) -> None:
+    app = Streams("app")
+    stream = app.stream("in", int, key=str)
+    topic, partitioner = to
+    if partitioner is None:
+        stream.to(topic)
+    else:
+        stream.to(topic, partitioner=partitioner)
+
+    with pytest.raises(RecordFailed, match=re.escape(reason)):
+        app.test().pipe("in", 1, key="a")

@@ -15,6 +15,7 @@ from moldau.streams import (
     StreamsError,
     TopologyError,
     count_window,
+    dead_letter,
     tumbling,
 )
 
@@ -268,3 +269,38 @@ def test_an_operator_asks_for_a_commit() -> None:
     assert driver.read("out") == []
     driver.pipe_all("in", [("a", 2, 0)], commit=False)
     assert [each.value for each in driver.read("out")] == [2]
+
+
+@pytest.mark.parametrize(
+    ("parts", "reason"),
+    [
+        ({"timestamp": None}, "timestamp=None"),
+        ({"timestamp": 1.5}, "timestamp=1.5"),
+        ({"timestamp": -1}, "timestamp=-1"),
+        ({"timestamp": 2**63}, "timestamp=9223372036854775808"),
+        ({"headers": 5}, "headers=5 are no pairs"),
+        ({"headers": [("a", "text")]}, "no pair of a str and bytes"),
+        ({"headers": [(b"a", b"b")]}, "no pair of a str and bytes"),
+    ],
+)
+def test_a_record_that_cannot_be_forwarded_fails_by_the_policy(
+    parts: dict[str, Any], reason: str
+) -> None:
+    class Changes:
+        def __init__(self, context: Context) -> None:
+            self.context = context
+
+        def process(self, record: Record) -> None:
+            self.context.forward(record.changed(**(parts if record.value else {})))
+
+    app = Streams("app", on_error=dead_letter("failed"))
+    app.stream("in", int, key=str).process(Changes).to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [("a", 1, 1), ("b", 0, 2)], headers=[("trace", b"1")])
+
+    assert [(each.key, each.headers) for each in driver.read("out")] == [("b", (("trace", b"1"),))]
+    [failed] = driver.read("failed")
+    message = dict(failed.headers)["moldau.error.message"]
+    assert message is not None
+    assert reason in message.decode()

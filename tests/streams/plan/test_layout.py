@@ -85,7 +85,8 @@ def test_changelogs_have_a_partition_for_each_task_and_are_compacted() -> None:
 
     [repartition, changelog, topology] = layout.internal
     assert (repartition.name, repartition.partitions) == ("app-words-repartition", 3)
-    assert changelog == InternalTopic("app-counts-changelog", 3, {"cleanup.policy": "compact"})
+    configs = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
+    assert changelog == InternalTopic("app-counts-changelog", 3, configs)
     assert topology == InternalTopic("app-moldau-topology", 1, {"cleanup.policy": "compact"})
     assert [layout.tasks(program) for program in layout.plan.programs] == [3, 3]
     assert layout.outputs == ("out",)

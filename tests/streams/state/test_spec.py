@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from moldau.streams.serdes.codec import Codec
-from moldau.streams.state.spec import DAY_MS, StoreKind, StoreSpec
+from moldau.streams.state.spec import DAY_MS, OWN_TIMES, StoreKind, StoreSpec
 
 RAW = Codec("bytes", bytes, bytes)
 
@@ -12,7 +12,7 @@ def test_a_key_value_store_has_a_compacted_changelog() -> None:
     store = StoreSpec("counts", StoreKind.KEY_VALUE, RAW, RAW)
 
     assert store.changelog("wc") == "wc-counts-changelog"
-    assert store.changelog_config() == {"cleanup.policy": "compact"}
+    assert store.changelog_config() == {"cleanup.policy": "compact", **OWN_TIMES}
 
 
 def test_a_window_store_deletes_a_day_after_its_retention() -> None:
@@ -21,6 +21,7 @@ def test_a_window_store_deletes_a_day_after_its_retention() -> None:
     assert store.changelog_config() == {
         "cleanup.policy": "compact,delete",
         "retention.ms": str(5 + DAY_MS),
+        **OWN_TIMES,
     }
 
 

@@ -15,7 +15,7 @@ from moldau.streams.engine.awaitables import true_unless_awaitable
 from moldau.streams.engine.operator import Getter, IsNewest
 from moldau.streams.engine.operators.versioned import AsOf
 from moldau.streams.engine.scope import Fields, Scope
-from moldau.streams.engine.sinks import Outlets
+from moldau.streams.engine.sinks import Outlets, chosen_partition
 from moldau.streams.engine.writer import Writer
 from moldau.streams.expressions import values
 from moldau.streams.expressions.kinds import without_none
@@ -329,7 +329,8 @@ def _write_out(weave: Weaver, writer: Writer, operation: op.Sink, scope: Scope) 
     partition = None
     if operation.partitioner is not None:
         partition = writer.variable("partition")
-        writer.line(f"{partition} = {call(writer, operation.partitioner, scope)}")
+        chosen = call(writer, operation.partitioner, scope)
+        writer.line(f"{partition} = {writer.bind(chosen_partition, 'chosen')}({chosen})")
     writer.line(f"{keys}.append({name})")
     writer.line(f"{values}.append({data})")
     writer.line(f"{times}.append({scope.time})")

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+import re
+from typing import Any, Final
+
 from moldau.streams.engine.batches import Headers, Outputs
+
+_TOPIC: Final = re.compile(r"[a-zA-Z0-9._-]{1,249}")
 
 
 class Columns:
@@ -38,6 +43,28 @@ class Columns:
         return taken
 
 
+def _named(topic: Any) -> str:
+    if not isinstance(topic, str):
+        raise TypeError(f"the topic of a record must be a str, not {topic!r}")
+    if _TOPIC.fullmatch(topic) is None or topic in (".", ".."):
+        raise ValueError(
+            f"{topic!r} is no name of a topic: it has 1 to 249 ASCII letters, digits, . _ and -"
+        )
+    return topic
+
+
+def chosen_partition(partition: Any) -> int | None:
+    """Return the partition that a function of the app has chosen; None leaves the choice to the
+    key. Raise TypeError or ValueError for what is none."""
+    if partition is None:
+        return None
+    if not isinstance(partition, int):
+        raise TypeError(f"partitioner= returned {partition!r}; return an int, or None")
+    if partition < 0:
+        raise ValueError(f"partitioner= returned {partition}; partitions begin with 0")
+    return partition
+
+
 class Outlets:
     """The outputs of a task for all topics that it writes to."""
 
@@ -45,9 +72,11 @@ class Outlets:
         self._columns: dict[str, Columns] = {}
 
     def columns(self, topic: str) -> Columns:
+        """Return the columns of a topic. Raise TypeError or ValueError for what is no topic's name:
+        a function of the app may choose it."""
         found = self._columns.get(topic)
         if found is None:
-            found = self._columns[topic] = Columns(topic)
+            found = self._columns[topic] = Columns(_named(topic))
         return found
 
     def take(self) -> list[Outputs]:

@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+from moldau.streams.state.spec import OWN_TIMES
+
 TOPOLOGY_SUFFIX: Final = "-moldau-topology"
 """How the names of topics end that keep a topology: no app takes such a topic for its input."""
 
@@ -26,6 +28,7 @@ class RepartitionTopic:
             "cleanup.policy": "delete",
             "retention.ms": "-1",
             "segment.bytes": str(50 * 1024 * 1024),
+            **OWN_TIMES,
         }
 
 

@@ -11,6 +11,9 @@ from moldau.streams.serdes.codec import Codec
 DAY_MS = 86_400_000
 _SLICES_MAX = 1000
 
+OWN_TIMES: Final = {"message.timestamp.type": "CreateTime"}
+"""What the topics that an app makes need where brokers give records their own time by default."""
+
 _PLAIN_KEYS: Final = frozenset({"str", "int", "float", "bytes", "bool"})
 
 
@@ -89,7 +92,7 @@ class StoreSpec:
 
     def changelog_config(self) -> dict[str, str]:
         """Return the settings of the changelog topic, as Kafka Streams chooses them."""
-        config = {"cleanup.policy": "compact"}
+        config = {"cleanup.policy": "compact", **OWN_TIMES}
         if self.kind in (StoreKind.WINDOW, StoreKind.SESSION) and self.retention_ms is not None:
             config["cleanup.policy"] = "compact,delete"
             config["retention.ms"] = str(self.retention_ms + DAY_MS)

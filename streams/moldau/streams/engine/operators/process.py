@@ -108,8 +108,14 @@ class Context:
         return self._stores[name]
 
     def forward(self, record: Record) -> None:
-        """Pass a record on to the next steps."""
-        self._operator.forward(record.key, record.value, record.timestamp, record.headers)
+        """Pass a record on to the next steps. Raise TypeError or ValueError for a time or headers
+        that no record can have."""
+        time, headers, given = record.timestamp, record.headers, self._operator.record
+        if time.__class__ is not int or not 0 <= time < NEVER:
+            raise ValueError(f"forward: timestamp={time!r} is no int of milliseconds since 1970")
+        if headers and (given is None or headers is not given.headers):
+            _check_headers(headers)
+        self._operator.forward(record.key, record.value, time, headers)
 
     def schedule(
         self,
@@ -127,6 +133,16 @@ class Context:
         timer = Timer(interval_ms, call, due)
         self._operator.timers(by).append(timer)
         return timer
+
+
+def _check_headers(headers: Any) -> None:
+    is_listed = isinstance(headers, list | tuple)
+    for each in headers if is_listed else (headers,):
+        if not (is_listed and isinstance(each, tuple | list) and len(each) == 2):
+            raise TypeError(f'forward: headers={headers!r} are no pairs, as [("trace", b"1")]')
+        name, content = each
+        if not isinstance(name, str) or not isinstance(content, bytes | None):
+            raise TypeError(f"forward: header {each!r} is no pair of a str and bytes, or None")
 
 
 class ProcessOperator(Operator):
