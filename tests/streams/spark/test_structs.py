@@ -80,6 +80,7 @@ def test_a_struct_has_its_fields_and_methods_in_an_executor() -> None:
 
 def test_programs_with_dataclasses_are_sent() -> None:
     """msgspec keeps what it knows of a dataclass in the class, and that cannot be pickled."""
+    pytest.importorskip("pyspark", reason="pyspark is not installed")
     plan = import_module("examples.shop.topology").app.plan()
 
     for program in plan.programs:

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any, Protocol
 
 from moldau.streams.engine.aggregates import KeyedTable, WindowedTable
-from moldau.streams.engine.awaitables import true_unless_awaitable
 from moldau.streams.engine.operator import Getter, IsNewest
 from moldau.streams.engine.operators.versioned import AsOf
 from moldau.streams.engine.scope import Fields, Scope
@@ -25,6 +24,7 @@ from moldau.streams.expressions.typed import Typed
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.functions import Call, Folding
 from moldau.streams.plan.steps import Step
+from moldau.streams.serdes.awaitables import true_unless_awaitable
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.types import INTERNAL_ANY
 from moldau.streams.serdes.windowed import Windowed
@@ -75,7 +75,7 @@ def call(writer: Writer, function: Call, scope: Scope, *, hint: str = "f") -> st
     """Return the source that calls a user's function on the record, or of its expression."""
     if function.expression is not None:
         return coder(writer, function.record, scope).value(function.expression)
-    name = writer.bind(function.function, hint)
+    name = writer.bind_users(function.function, hint)
     return f"{name}({scope.key}, {scope.value})" if function.takes_key else f"{name}({scope.value})"
 
 
@@ -399,7 +399,7 @@ def cache_name(writer: Writer, keys: KeyCoding, key: str) -> str:
 
 def expression(writer: Writer, folding: Folding, text: str, names: dict[str, str]) -> str:
     """Return an expression of a folding with the loop's names in it."""
-    bound = {name: writer.bind(function, name) for name, function in folding.functions}
+    bound = {name: writer.bind_users(function, name) for name, function in folding.functions}
     return text.format_map(bound | names)
 
 

@@ -52,7 +52,7 @@ def _join(
 ) -> None:
     joiner, row, is_inner = what
     value = writer.variable("value")
-    name = writer.bind(joiner.function, "join")
+    name = writer.bind_users(joiner.function, "join")
     key = f"{scope.key}, " if joiner.takes_key else ""
     if is_inner:
         with writer.block(f"if {row} is not None"):

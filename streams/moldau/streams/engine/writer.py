@@ -11,8 +11,10 @@ import linecache
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from types import CodeType, TracebackType
+from types import CodeType, FunctionType, TracebackType
 from typing import Any
+
+from moldau.streams.serdes.awaitables import checked_at_first
 
 # Python allows 20 nested blocks; a run that comes near is continued in another function.
 DEPTH_MAX = 14
@@ -30,6 +32,7 @@ class Writer:
         self._lines: list[tuple[int, str, str]] = []
         self._bound: dict[str, Any] = {}
         self._names: dict[int, str] = {}
+        self._users: set[str] = set()
         self._variables = 0
         self._indent = 1
 
@@ -40,6 +43,12 @@ class Writer:
             name = f"{hint}_{len(self._bound)}"
             self._bound[name] = value
             self._names[id(value)] = name
+        return name
+
+    def bind_users(self, function: Callable[..., Any], hint: str) -> str:
+        """Bind a user's function: a result that would have to be awaited is an error."""
+        name = self.bind(function, hint)
+        self._users.add(name)
         return name
 
     def variable(self, hint: str) -> str:
@@ -93,7 +102,11 @@ class Writer:
         text = "\n".join(lines) + "\n"
         names = dict(self._bound)
         exec(_code(self.filename, text, operators), names)  # noqa: S102
-        return names[name]  # type: ignore[no-any-return]
+        made: FunctionType = names[name]
+        defaults = made.__kwdefaults__ or {}
+        for each in self._users:
+            defaults[each] = checked_at_first(defaults[each], defaults, each)
+        return made
 
 
 def _code(filename: str, text: str, operators: list[str]) -> CodeType:

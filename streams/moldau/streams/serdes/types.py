@@ -9,11 +9,12 @@ from __future__ import annotations
 
 import dataclasses
 from collections.abc import Callable
-from typing import Any, get_args, get_origin
+from typing import Any, NoReturn, get_args, get_origin
 
 import msgspec
 
 from moldau.streams.problems import TopologyError
+from moldau.streams.serdes.awaitables import true_unless_awaitable
 from moldau.streams.serdes.codec import Codec
 from moldau.streams.serdes.windowed import (
     SessionWindowed,
@@ -22,8 +23,15 @@ from moldau.streams.serdes.windowed import (
     time_codec,
 )
 
-_encoder = msgspec.json.Encoder()
-_key_encoder = msgspec.json.Encoder(order="deterministic")
+
+def _no_json(value: Any) -> NoReturn:
+    """Raise TypeError for a value that JSON cannot have."""
+    true_unless_awaitable(value)
+    raise TypeError(f"Encoding objects of type {type(value).__name__} is unsupported")
+
+
+_encoder = msgspec.json.Encoder(enc_hook=_no_json)
+_key_encoder = msgspec.json.Encoder(enc_hook=_no_json, order="deterministic")
 _decode_any = msgspec.json.Decoder().decode
 _IMMUTABLE = (str, bytes, int, float, bool, type(None))
 
@@ -38,6 +46,7 @@ _NATIVE = (str, int, float, bool, list, dict)
 
 def _raw(value: Any) -> bytes:
     if not isinstance(value, bytes):
+        true_unless_awaitable(value)
         raise TypeError(f"expected bytes, got {type(value).__name__}")
     return value
 
@@ -46,6 +55,7 @@ def _text(value: Any) -> bytes:
     try:
         return str.encode(value)
     except TypeError:
+        true_unless_awaitable(value)
         raise TypeError(f"expected str, got {type(value).__name__}: {value!r:.80}") from None
 
 
@@ -96,6 +106,7 @@ def _native(value: Any) -> Any:
     """Return a value that JSON restores unchanged. Raise TypeError for other types: they would come
     back as a dict or text."""
     if value.__class__ not in _NATIVE:
+        true_unless_awaitable(value)
         raise TypeError(
             f"the type {type(value).__name__} must be declared before such values are kept or "
             "sent on: annotate what the function returns, or pass type=..."
@@ -166,7 +177,11 @@ def _json(kind: Any) -> Codec:
 
 def _model(kind: Any) -> Codec:
     def encode(value: Any) -> bytes:
-        return value.model_dump_json().encode()  # type: ignore[no-any-return]
+        try:
+            return value.model_dump_json().encode()  # type: ignore[no-any-return]
+        except AttributeError:
+            true_unless_awaitable(value)
+            raise
 
     return Codec(type_name(kind), encode, kind.model_validate_json, kind=kind)
 
