@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 import pytest
+import sqlalchemy as sa
 
 from moldau.connect.api import ConnectError
 from moldau.connectors.jdbc.source import JdbcSourceConnector
@@ -69,3 +70,58 @@ def test_a_task_tells_the_same(database: TestDatabase, settings: dict[str, str],
     with pytest.raises(ConnectError, match=hint):
         drained(task)
     task.stop()
+
+
+@pytest.mark.databases("postgresql")
+@pytest.mark.parametrize(
+    ("settings", "key", "kind"),
+    [
+        ({**ID, "incrementing.column.name": "name"}, "incrementing.column.name", "numbers"),
+        ({**AT, "timestamp.column.name": "id"}, "timestamp.column.name", "times"),
+    ],
+)
+def test_a_column_of_an_unfit_type_is_told_at_validation_and_by_a_task(
+    database: TestDatabase, settings: dict[str, str], key: str, kind: str
+) -> None:
+    database.run(CREATE)
+    settings = {**settings, "validate.non.null": "false"}
+    hint = f"operator does not exist.* -> .*{key} to name a column of {kind}"
+
+    (found,) = problems(database, **settings)
+    task = source_task(database, **settings)
+    with pytest.raises(ConnectError, match=hint):
+        drained(task)
+    task.stop()
+
+    assert re.search(f"{key}: table .*item: {hint}", found), found
+
+
+@pytest.mark.databases("postgresql")
+def test_a_missing_right_to_a_table_is_told_by_a_dry_run(database: TestDatabase) -> None:
+    database.run(CREATE, "DROP ROLE IF EXISTS no_reader", "CREATE ROLE no_reader LOGIN")
+    url = sa.make_url(database.url).set(username="no_reader").render_as_string()
+    props = {"connection.url": url, "topic.prefix": "t", "mode": "bulk"}
+
+    (found,) = JdbcSourceConnector().dry_run(props)
+
+    assert found.key == "connection.user"
+    assert re.search("table .*item: permission denied.* -> grant", found.text), found
+    assert JdbcSourceConnector().validate(props) == []
+
+
+@pytest.mark.databases("sqlite")
+def test_tables_are_not_searched_by_a_bad_expression(database: TestDatabase) -> None:
+    database.run(CREATE)
+    assert problems(database, mode="bulk", **{"table.include.list": "item["}) == []
+
+
+@pytest.mark.databases("sqlite")
+def test_a_view_is_said_to_need_its_table_type(database: TestDatabase) -> None:
+    database.run(CREATE, "CREATE VIEW seen_item AS SELECT * FROM item")
+    props = {"connection.url": database.url, "topic.prefix": "t", "mode": "bulk"}
+
+    (found,) = JdbcSourceConnector().dry_run({**props, "table.whitelist": "seen_item"})
+
+    assert "table.types=VIEW" in found.text
+    views = {**props, "table.whitelist": "seen_item", "table.types": "VIEW"}
+    assert JdbcSourceConnector().dry_run(views) == []

@@ -18,7 +18,7 @@ from moldau.connectors.jdbc.catalog import duckdb_type, read_table
 from moldau.connectors.jdbc.columns import Column, Table, TableId
 from moldau.connectors.jdbc.description import changed_columns
 from moldau.connectors.jdbc.dialects import Dialect
-from moldau.connectors.jdbc.failures import Meaning, understand
+from moldau.connectors.jdbc.failures import DatabaseFailure, Meaning, understand
 from moldau.connectors.jdbc.layout import EPOCH
 from moldau.connectors.jdbc.query import Bound, Criteria, Mode, Select, build_select
 from moldau.connectors.jdbc.source_settings import SourceConfig
@@ -29,6 +29,8 @@ CHECKED_TABLES: Final = 20
 _INCREMENTING: Final = "incrementing.column.name"
 _TIMESTAMP: Final = "timestamp.column.name"
 _EXPLAINING: Final = frozenset({"postgresql", "sqlite", "mysql", "mariadb", "duckdb"})
+# These compare no column with a value of another type, or check rights, before they read a row.
+_CHECKING: Final = frozenset({"postgresql", "mysql", "mariadb"})
 _OWN_CLAUSE: Final = re.compile(
     r"\b(where|group\s+by|having|order\s+by|limit|union|intersect|except)\b", re.I
 )
@@ -102,21 +104,77 @@ def refused_columns(dialect: Dialect, columns: Sequence[Column]) -> str | None:
     )
 
 
+def refused_table(config: SourceConfig, cause: str) -> str:
+    """Return the error message for a table whose columns the database does not compare."""
+    assert config.mode is not None
+    keys = _controls(config.mode)
+    if " -> " in cause or not keys:
+        return cause
+    needs = " and ".join(f"{key} to name a column of {kind}" for key, kind in keys.items())
+    return f"{cause} -> correct the columns: mode {config.mode.value} needs {needs}"
+
+
 def table_problems(
-    config: SourceConfig, connection: Connection, tables: Sequence[TableId]
+    config: SourceConfig,
+    connection: Connection,
+    tables: Sequence[TableId],
+    *,
+    is_dry_run: bool = False,
 ) -> list[Problem]:
-    """Return a problem for each setting that names a column that a table does not have."""
-    if config.mode is None or config.mode is Mode.BULK or config.wrong:
+    """Return what prevents reads of the tables: columns that are not there or of an unfit type.
+
+    A right that is missing may be granted later, so only a dry run reports it. An error of the
+    database ends the search, because it ends the transaction.
+    """
+    if config.mode is None or config.wrong or any(True for _ in config.check()):
         return []
     found = []
     for each in tables[:CHECKED_TABLES]:
         table = read_table(connection, each)
+        if table is None:
+            continue
         try:
-            if table is not None:
-                criteria_of(config, table)
+            failure = _explained(config, connection, table)
         except WrongColumn as error:
             found.append(Problem(error.key, str(error)))
+            continue
+        if failure is None:
+            continue
+        is_right = _NO_RIGHT.search(failure.cause) is not None
+        if is_dry_run or not is_right:
+            keys = [] if is_right else list(_controls(config.mode))
+            text = f"table {table.id}: {failure}"
+            found.append(
+                Problem(keys[0] if keys else "connection.user", refused_table(config, text))
+            )
+        break
     return found
+
+
+def _explained(
+    config: SourceConfig, connection: Connection, table: Table
+) -> DatabaseFailure | None:
+    """Return why the database rejects the reads of a table. None of its rows are read."""
+    dialect, criteria = config.dialect(), criteria_of(config, table)
+    if dialect.name not in _CHECKING:
+        return None
+    select = build_select(dialect, f"SELECT * FROM {dialect.table(table.id)}", criteria)
+    try:
+        connection.exec_driver_sql(f"EXPLAIN {select.text}", _examples(config, select)).close()
+    except SQLAlchemyError as error:
+        failure = understand(error)
+        return None if failure.meaning is Meaning.TRANSIENT else failure
+    return None
+
+
+def _controls(mode: Mode) -> dict[str, str]:
+    """Return the settings that name the columns of a mode, and what these columns hold."""
+    keys = {}
+    if mode.uses_timestamp:
+        keys[_TIMESTAMP] = "times"
+    if mode.uses_incrementing:
+        keys[_INCREMENTING] = "numbers"
+    return keys
 
 
 def query_problems(config: SourceConfig, connection: Connection) -> list[Problem]:

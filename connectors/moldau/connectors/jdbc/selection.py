@@ -36,7 +36,9 @@ def missing(config: SourceConfig, tables: Sequence[TableId]) -> str | None:
     """Return why not all wanted tables exist, as `cause -> hint`; None if they do."""
     names = unmatched(config, tables)
     if names:
-        return f"no table is called {', '.join(names)} -> correct table.whitelist, or create it"
+        views = "" if "VIEW" in config.table_types else "; views need table.types=VIEW"
+        hint = f"correct table.whitelist, or create it{views}"
+        return f"no table is called {', '.join(names)} -> {hint}"
     if not tables:
         return "no table of the database fits the settings -> look at table.* and schema.*"
     return None

@@ -92,31 +92,28 @@ class JdbcSourceConnector(SourceConnector):
         return promised(AT_LEAST_ONCE, "rows may come twice after a crash", props)
 
     def validate(self, props: Mapping[str, str]) -> list[Problem]:
-        config = SourceConfig.read(props)
-
-        def look(connection: Connection) -> list[Problem]:
-            if config.query_text:
-                return query_problems(config, connection)
-            tables = list_tables(connection, config.schema_pattern, config.table_types)
-            return table_problems(config, connection, selected(config, tables))
-
-        return connection_problems(config, look=look)
+        return self._problems(SourceConfig.read(props), is_dry_run=False)
 
     def dry_run(self, props: Mapping[str, str]) -> list[Problem]:
         """Return also temporary problems: a database that is down, missing tables."""
-        config = SourceConfig.read(props)
+        return self._problems(SourceConfig.read(props), is_dry_run=True)
 
+    @staticmethod
+    def _problems(config: SourceConfig, *, is_dry_run: bool) -> list[Problem]:
         def look(connection: Connection) -> list[Problem]:
             if config.query_text:
                 return query_problems(config, connection)
+            if any(True for _ in config.check()):  # a bad expression selects no tables
+                return []
             tables = list_tables(connection, config.schema_pattern, config.table_types)
             chosen = selected(config, tables)
-            cause = missing(config, chosen)
-            if cause is None:
-                return table_problems(config, connection, chosen)
-            return [Problem("table.whitelist" if config.whitelist else "connection.url", cause)]
+            cause = missing(config, chosen) if is_dry_run else None
+            if cause is not None:
+                key = "table.whitelist" if config.whitelist else "connection.url"
+                return [Problem(key, cause)]
+            return table_problems(config, connection, chosen, is_dry_run=is_dry_run)
 
-        return connection_problems(config, is_dry_run=True, look=look)
+        return connection_problems(config, is_dry_run=is_dry_run, look=look)
 
     def exactly_once_support(self, props: Mapping[str, str]) -> ExactlyOnceSupport | None:
         """Return SUPPORTED if each row has a place of its own to continue from. A bulk reads all

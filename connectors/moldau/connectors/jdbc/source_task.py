@@ -21,6 +21,7 @@ from moldau.connectors.jdbc.criteria import (
     criteria_of_query,
     refused_columns,
     refused_query,
+    refused_table,
 )
 from moldau.connectors.jdbc.database import Database, ResultRows
 from moldau.connectors.jdbc.description import result_columns
@@ -151,9 +152,8 @@ class JdbcSourceTask(SourceTask):
         except RetriableError:
             raise
         except ConnectError as error:
-            if source.table is not None:
-                raise
-            raise ConnectError(refused_query(self._config, str(error))) from error
+            refused = refused_query if source.table is None else refused_table
+            raise ConnectError(refused(self._config, str(error))) from error
         running = self._running = _Running(source, rows)
         if source.table is not None:
             names = [column.name for column in source.table.columns]
