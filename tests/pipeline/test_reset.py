@@ -58,10 +58,14 @@ def test_the_group_and_what_the_app_made_are_deleted(tmp_path: Path) -> None:
                     pass
                 reader.commit()
             assert reset_part(app, data, client, str(tmp_path), said.append) == []
+            assert reset_part(app, data, client, str(tmp_path), said.append) == []
             assert [each.name for each in admin.list_topics()] == ["lines"]
             assert "words" not in [each.group_id for each in admin.list_groups()]
     assert not stores.exists()
-    assert said == ["count-words begins again: deleted the group words, 1 topics and its stores"]
+    assert said == [
+        "count-words begins again: deleted the group words, 1 topic, its stores",
+        "count-words has nothing to reset: it begins there already",
+    ]
 
 
 @pytest.mark.real

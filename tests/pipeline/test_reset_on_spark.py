@@ -89,7 +89,7 @@ def test_an_app_on_spark_counts_from_the_beginning_after_a_reset(
 
         said = app.reset()
         assert said == [
-            "checkpoint begins again: deleted the group words-spark, 1 topics and its checkpoint"
+            "checkpoint begins again: deleted the group words-spark, 1 topic, its checkpoint"
         ]
         assert not (app.folder / "checkpoint").exists()
         with Admin(app.client) as admin:

@@ -62,13 +62,23 @@ def reset_part(
     makes = () if plan is None else plan.makes
     with _state_of(part, data, directory) as state:
         with Cluster(client) as cluster:
+            existing = cluster.existing()
             problems = cluster.delete(sorted(makes), [part.group])
+        kept = state is not None and data.files.exists(state)
         if not problems and state is not None:
             data.files.remove_tree(state)
     if not problems:
-        kept = "checkpoint" if isinstance(part, App) and part.is_on_spark else "stores"
-        also = "" if plan is None else f", {len(makes)} topics and its {kept}"
-        report(f"{part.name} begins again: deleted the group {part.group}{also}")
+        deleted = [f"the group {part.group}"] if part.group in existing.groups else []
+        if topics := existing.topics.intersection(makes):
+            deleted.append("1 topic" if len(topics) == 1 else f"{len(topics)} topics")
+        if kept:
+            is_on_spark = isinstance(part, App) and part.is_on_spark
+            deleted.append("its checkpoint" if is_on_spark else "its stores")
+        report(
+            f"{part.name} begins again: deleted {', '.join(deleted)}"
+            if deleted
+            else f"{part.name} has nothing to reset: it begins there already"
+        )
     return problems
 
 

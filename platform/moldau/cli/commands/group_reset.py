@@ -35,6 +35,8 @@ from moldau.cli.output import write_lines
 from moldau.errors.codes import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
+    from argparse import _ActionsContainer
+
     from moldau.client import Admin, OffsetAndMetadata, Topic, TopicPartition
 
     Plan = tuple[list[OffsetChange], dict[str, str]]
@@ -117,10 +119,8 @@ def add_places(parser: ArgumentParser) -> None:
     """Add the options that say where a group goes on, and `--export` and `--execute`."""
     to = parser.add_mutually_exclusive_group(required=True)
     to.add_argument("--to-earliest", action="store_true", help="where each log begins")
-    to.add_argument("--to-latest", action="store_true", help="where each log ends")
+    _add_later_places(to)
     to.add_argument("--to-offset", type=int, metavar="N")
-    to.add_argument("--to-datetime", metavar="TIME", help="2026-11-20T12:00:00Z, or @ms since 1970")
-    to.add_argument("--by-duration", metavar="PT1H30M", help="what is not older than that")
     to.add_argument("--to-current", action="store_true", help="where it is: see --export")
     to.add_argument("--shift-by", type=int, metavar="N", help="N records on; -N back")
     to.add_argument(
@@ -130,6 +130,18 @@ def add_places(parser: ArgumentParser) -> None:
         "--export", action="store_true", help="print the new offsets as such lines, and no table"
     )
     add_execute(parser)
+
+
+def add_beginnings(parser: ArgumentParser) -> None:
+    """Add the options that say where a group begins again: where each log begins without one."""
+    _add_later_places(parser.add_mutually_exclusive_group())
+    parser.set_defaults(to_earliest=False, to_offset=None, to_current=False, shift_by=None)
+
+
+def _add_later_places(to: _ActionsContainer) -> None:
+    to.add_argument("--to-latest", action="store_true", help="where each log ends")
+    to.add_argument("--to-datetime", metavar="TIME", help="2026-11-20T12:00:00Z, or @ms since 1970")
+    to.add_argument("--by-duration", metavar="PT1H30M", help="what is not older than that")
 
 
 @dataclass(frozen=True, slots=True)
@@ -176,11 +188,11 @@ def _checked(arguments: Namespace) -> Wanted:
     if arguments.from_file and (arguments.topic or arguments.all):
         raise UsageError("the file says which groups and topics: not with --topic or --all")
     scope = parse_scope(arguments.topic)
-    return _place(arguments, scope)
+    return place_of(arguments, scope)
 
 
-def _place(arguments: Namespace, scope: Scope) -> Wanted:
-    """Return the place that an option of `add_places` names."""
+def place_of(arguments: Namespace, scope: Scope) -> Wanted:
+    """Return the place that an option of `add_places` or `add_beginnings` names."""
     if arguments.to_datetime is not None:
         return Wanted(scope, to_time, timestamp=parse_time_ms(arguments.to_datetime))
     if arguments.by_duration is not None:

@@ -60,6 +60,7 @@ class StreamsCommand:
         add_log_format(run)
         run.add_argument("--worker", type=whole(0, _WORKERS_MAX), help=SUPPRESS)
         move = _add_move(actions.add_parser)
+        reset = _add_reset(actions.add_parser)
         state = actions.add_parser("state", help="list the stores on this machine with their sizes")
         state.add_argument("--state", metavar="DIR", help="the directory of the stores")
         state.add_argument("--app", metavar="NAME", help="of this app alone")
@@ -86,7 +87,7 @@ class StreamsCommand:
             metavar="NAME=VALUE",
             help="with --json: check that the app can run with this setting; may be repeated",
         )
-        for each in (run, move, state, *shows.values()):
+        for each in (run, move, reset, state, *shows.values()):
             each.add_argument("--debug", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
     def run(self, arguments: Namespace, context: Context, /) -> int:
@@ -98,6 +99,10 @@ class StreamsCommand:
             from moldau.streams.commands.move_action import move_app
 
             return move_app(arguments, context)
+        if arguments.action == "reset":
+            from moldau.streams.commands.reset_action import reset_app
+
+            return reset_app(arguments, context)
         if arguments.action in _SHOWS:
             from moldau.streams.commands.show_action import show_app
 
@@ -121,6 +126,20 @@ def _add_move(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
         "--checkpoint", metavar="DIR", required=True, help="the app's checkpoint on Spark"
     )
     return move
+
+
+def _add_reset(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
+    from moldau.streams.commands.reset_action import DESCRIPTION, add_reset
+
+    reset = add_parser(
+        "reset",
+        help="let a stopped app read its inputs again (dry run unless --execute)",
+        description=DESCRIPTION,
+    )
+    add_connection_arguments(reset)
+    _add_app(reset)
+    add_reset(reset)
+    return reset
 
 
 def _add_served(parser: ArgumentParser) -> None:

@@ -32,10 +32,16 @@ def description(plan: Plan, partitions: Mapping[str, int]) -> dict[str, Any]:
             isinstance(step.operation, op.Sink) and not step.operation.topic for step in steps
         ),
         "types": _types(plan, own),
-        "makes": [*sorted(own), *plan.changelogs(), topology_topic(plan.app)],
+        "makes": list(made_topics(plan)),
         "programs": [_program(each) for each in plan.programs],
         "problem": _problem(plan, partitions),
     }
+
+
+def made_topics(plan: Plan) -> tuple[str, ...]:
+    """Return the topics that the app makes for itself."""
+    own = sorted(topic.name for topic in plan.repartitions)
+    return *own, *plan.changelogs(), topology_topic(plan.app)
 
 
 def _types(plan: Plan, own: set[str]) -> dict[str, dict[str, Any]]:
