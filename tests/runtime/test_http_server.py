@@ -57,3 +57,26 @@ def test_silent_connections_make_room_and_end_in_time(monkeypatch: pytest.Monkey
         await server.aclose()
 
     play("asyncio", main)
+
+
+def test_a_request_that_the_end_cuts_off_is_answered(caplog: pytest.LogCaptureFixture) -> None:
+    async def main(runtime: Runtime) -> None:
+        begun = asyncio.Event()
+
+        async def endless(scope: Any, receive: Any, send: Any) -> None:
+            begun.set()
+            await asyncio.Event().wait()
+
+        server = HttpServer(runtime, "pages", "choose another port")
+        _, port = server.bind(HOST, 0)
+        await server.start(endless)
+        asked = asyncio.ensure_future(answer(port))
+        await begun.wait()
+        await server.aclose()
+        found = await asked
+        assert found.startswith(b"HTTP/1.1 503 ")
+        assert found.endswith(b"the server stops\n")
+
+    play("asyncio", main)
+    assert "Traceback" not in caplog.text
+    assert not any(each.exc_info for each in caplog.records)

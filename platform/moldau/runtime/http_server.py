@@ -34,8 +34,15 @@ START_S: Final = 10.0
 CONNECTIONS_MAX: Final = 512
 REQUEST_SECONDS: Final = 30.0
 """How long a connection may be without the head of a request."""
+GRACE_S: Final = 2
 TICKS_OF_DATE: Final = 10
 """A tick is a tenth of a second."""
+
+_STOPS: Final = b"the server stops\n"
+_STOPS_HEADERS: Final = [
+    (b"content-type", b"text/plain; charset=utf-8"),
+    (b"content-length", str(len(_STOPS)).encode()),
+]
 
 
 class CannotListen(MoldauError):
@@ -54,6 +61,7 @@ class HttpServer:
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
+        self._is_closing = False
 
     def bind(self, host: str, port: int) -> tuple[str, int]:
         """Bind the socket and return its address. For port 0 the system chooses the port. In a
@@ -85,9 +93,10 @@ class HttpServer:
         handshake. On return requests are answered."""
         assert self._address is not None, "bind first"
         host, port = self._address
+        application = _ended_quietly(application, lambda: self._is_closing)
         config = uvicorn.Config(
             application, host, port, log_config=None, access_log=False, lifespan="off", ws="none",
-            timeout_graceful_shutdown=2, date_header=False,
+            timeout_graceful_shutdown=GRACE_S, date_header=False,
         )  # fmt: skip
         config.load()
         config.http_protocol_class = _bounded(config.http_protocol_class)
@@ -100,13 +109,37 @@ class HttpServer:
             await self._server.answers.wait()
 
     async def aclose(self) -> None:
-        """Finish the current requests, then free the port."""
+        """Finish the current requests, then free the port. One that takes longer than GRACE_S is
+        cut off, and answered so if no answer has begun."""
+        self._is_closing = True
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([self._task])
         if self._socket is not None:
             self._socket.close()
+
+
+def _ended_quietly(application: Any, is_closing: Callable[[], bool]) -> Any:
+    """Return the application with an answer to requests that the end of the server cuts off."""
+
+    async def ended_quietly(scope: Any, receive: Any, send: Any) -> None:
+        has_begun = False
+
+        async def noted(message: Any) -> None:
+            nonlocal has_begun
+            has_begun = True
+            await send(message)
+
+        try:
+            await application(scope, receive, noted)
+        except asyncio.CancelledError:
+            if has_begun or not is_closing():
+                raise
+            await send({"type": "http.response.start", "status": 503, "headers": _STOPS_HEADERS})
+            await send({"type": "http.response.body", "body": _STOPS})
+
+    return ended_quietly
 
 
 def _bounded(protocol: type[Any]) -> type[Any]:
