@@ -163,6 +163,20 @@ def test_errors_that_vanish_without_a_trace_are_a_warning() -> None:
     assert validated(errors__tolerance="all", errors__log__enable="true").warnings == []
 
 
+def test_a_dead_letter_queue_into_which_nothing_goes_is_a_warning() -> None:
+    queue = {
+        "name": "lines", "connector.class": "FileStreamSink", "topics": "t", "file": "f",
+        "errors.deadletterqueue.topic.name": "dead",
+    }  # fmt: skip
+
+    (warning,) = validate(Catalogue.installed(), queue).warnings
+    tolerant = validate(Catalogue.installed(), {**queue, "errors.tolerance": "all"})
+
+    assert warning.key == "errors.deadletterqueue.topic.name"
+    assert "errors.tolerance=all" in warning.text
+    assert tolerant.warnings == []
+
+
 def test_without_a_connector_there_is_nothing_to_validate() -> None:
     with pytest.raises(ConfigError, match=r'no "connector\.class"'):
         validate(catalogue(), {"name": "x"})

@@ -45,6 +45,14 @@ def test_reading_begins_again_at_the_commit_or_where_it_began() -> None:
     assert progress.start(A) == 5
 
 
+def test_a_partition_of_which_nothing_was_read_has_no_start() -> None:
+    progress = SinkProgress()
+    read(progress, A, 3, 8)
+    progress.on_note(B, "dead letters")
+
+    assert progress.starts([A, B]) == {A: 3}
+
+
 def test_a_seek_moves_everything() -> None:
     progress = SinkProgress()
     read(progress, A, 3, 8)

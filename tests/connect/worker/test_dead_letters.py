@@ -3,6 +3,7 @@ is in the dead letter queue twice, and none that is bad for the first time is le
 
 from __future__ import annotations
 
+import sqlite3
 from pathlib import Path
 
 import pytest
@@ -39,6 +40,12 @@ def unread(worker: Worker, name: str) -> float | None:
     metrics = details.get("metrics", {})
     read: float | None = metrics.get("sink-record-unread")
     return read if metrics.get("sink-record-read-total", 0) else None
+
+
+def restarts(worker: Worker, name: str) -> int:
+    """How often the only task has been started again."""
+    count: int = worker.ask("GET", "/v1/tasks")[1].get(f"{name}/0", {}).get("restarts", 0)
+    return count
 
 
 def send(bootstrap: dict[str, str], topic: str, *values: bytes) -> None:
@@ -89,3 +96,33 @@ def test_a_rejected_record_is_one_dead_letter_over_restarts(
         wait_until(lambda: dead_letters(bootstrap, queue) == [*letters, b"6"], "it is told")
         assert worker.stop() == 0
     assert dead_letters(bootstrap, queue) == [*letters, b"6"]
+
+
+def test_a_task_that_fails_again_and_again_sends_a_dead_letter_once(
+    moldau_broker: SyncEmbeddedBroker, moldau_topic: str, tmp_path: Path
+) -> None:
+    scene, shop = Scene(moldau_broker, moldau_topic, {}), tmp_path / "shop.db"
+    name = f"{scene.name}-failing"
+    queue = f"{name}-dead"
+    bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
+    config = {
+        "connector.class": "JdbcSink", "connection.url": f"jdbc:sqlite:{shop}", "topics": name,
+        "table.name.format": "item", "value.converter": JSON,
+        "value.converter.schemas.enable": "false", "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": queue,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+    }  # fmt: skip
+    sqlite3.connect(shop).close()
+    send(bootstrap, name, b'{"id": 1}', b"bad one", b'{"id": 2}')
+    with scene.worker(task_isolation="thread") as worker:
+        worker.create(name, config)
+        wait_until(lambda: restarts(worker, name) >= 2, "it fails, as there is no table")
+        with sqlite3.connect(shop) as database:
+            database.execute("CREATE TABLE item (id INTEGER)")
+        database.close()
+        wait_until(lambda: unread(worker, name) == 0, "it goes on")
+        assert worker.stop() == 0
+    with sqlite3.connect(shop) as database:
+        assert database.execute("SELECT id FROM item ORDER BY id").fetchall() == [(1,), (2,)]
+    database.close()
+    assert dead_letters(bootstrap, queue) == [b"bad one"]

@@ -236,6 +236,16 @@ def test_without_auto_create_the_error_names_the_table_and_the_setting(
     task.stop()
 
 
+@pytest.mark.databases("sqlite")
+def test_a_column_that_cannot_be_added_is_named_with_what_to_do(database: TestDatabase) -> None:
+    database.run("CREATE TABLE orders (nr BIGINT)")
+    task = sink_task(database, **EVOLVING)
+
+    with pytest.raises(ConnectError, match=r"no column id, and .* -> add the column"):
+        task.put([record(order(1))])
+    task.stop()
+
+
 def test_bad_records_are_found_by_halving_and_the_others_are_written(
     database: TestDatabase,
 ) -> None:
@@ -436,6 +446,7 @@ def test_of_two_tasks_with_one_partition_the_slower_one_writes_nothing(
         ({"pk.mode": "kafka", "pk.fields": "a,b"}, "needs three names"),
         ({"connection.url": "jdbc:db2://h/d"}, "no driver for jdbc:db2:"),
         ({"db.timezone": "Mars/Olympus"}, "no time zone is called"),
+        ({"table.name.format": "of_${topc}"}, "it may have \\$.topic., and no other"),
     ],
 )
 @pytest.mark.databases("sqlite")

@@ -257,3 +257,11 @@ class _Validation:
                     "errors.deadletterqueue.topic.name (sinks) or errors.log.enable=true",
                 )
             )
+        if has_dlq and shared.errors_tolerance != "all":
+            self._infos.warnings.append(
+                Problem(
+                    "errors.deadletterqueue.topic.name",
+                    "Nothing goes there, because the first bad record fails the task: set "
+                    "errors.tolerance=all",
+                )
+            )

@@ -65,12 +65,12 @@ class DeadLetters:
             )
         )
 
-    def settle(self) -> None:
+    def settle(self, within_s: float = SETTLE_S) -> None:
         """Wait until all reported records are in the queue. Raise ConnectError if one is not."""
         under_way, self._under_way = self._under_way, []
         try:
             for each in under_way:
-                each.result(SETTLE_S)
+                each.result(within_s)
         except (KafkaError, TimeoutError) as error:
             self.counts.dead_letter_failures += 1
             raise ConnectError(

@@ -19,6 +19,8 @@ _SHORTEST_SECRET: Final = 3
 
 _HINTS_BY_CODE: Final = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION: "create the topic, or correct its name in the config",
+    ErrorCode.INVALID_TOPIC_EXCEPTION: "a topic's name has letters, digits, . _ and -: correct it "
+    "in the config, or change it by a RegexRouter transform",
     ErrorCode.TOPIC_AUTHORIZATION_FAILED: "allow the worker's user to use the topic",
     ErrorCode.GROUP_AUTHORIZATION_FAILED: "allow the worker's user to use the consumer group",
     ErrorCode.MESSAGE_TOO_LARGE: "raise max.request.size of the producer and max.message.bytes of "
@@ -53,6 +55,9 @@ def hint_of(error: BaseException) -> str:
         for kind, hint in _HINTS_BY_TYPE:
             if isinstance(each, kind):
                 return hint
+    *_, last = chain(error)
+    if isinstance(last, ConnectError):
+        return "correct what it names, in the config or outside; the task tries again"
     return "the traceback below says where; if it names moldau, please report it"
 
 

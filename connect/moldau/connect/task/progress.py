@@ -112,6 +112,15 @@ class SinkProgress:
         """Return where reading begins again: at the committed offset, or where it began."""
         return self._at(where).start or 0
 
+    def starts(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return where reading begins again, of the partitions of which something was read."""
+        found = {where: self._partitions.get(where) for where in partitions}
+        return {
+            where: at.start
+            for where, at in found.items()
+            if at is not None and at.start is not None
+        }
+
     def changed(self, offsets: Offsets) -> dict[TopicPartition, OffsetAndMetadata]:
         """Return those of these offsets, with their metadata, that are not committed."""
         return {

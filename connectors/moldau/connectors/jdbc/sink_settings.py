@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from enum import Enum
-from typing import ClassVar, Literal
+from typing import ClassVar, Final, Literal
 
 from moldau.connect.api import Problem, key
 from moldau.connectors.jdbc.columns import TableId, parse_table_id
 from moldau.connectors.jdbc.settings import DatabaseConfig
 
 KAFKA_COLUMNS = ("__connect_topic", "__connect_partition", "__connect_offset")
+
+# A reference to a config provider has a colon.
+_PLACEHOLDER: Final = re.compile(r"\$\{[^}:]*\}")
 
 
 class InsertMode(Enum):
@@ -195,6 +199,8 @@ class SinkConfig(DatabaseConfig):
             )
         if "table.name.format" not in self.wrong and not self.table_format.strip():
             yield Problem("table.name.format", "it is empty: write e.g. ${topic}")
+        if _PLACEHOLDER.search(self.table_format.replace("${topic}", "")):
+            yield Problem("table.name.format", "it may have ${topic}, and no other ${...}")
         for pair in self.table_mapping:
             if len(pair.split(":")) != 2 or not all(pair.split(":")):
                 yield Problem("topics.to.tables.mapping", f"{pair!r} is not topic:table")

@@ -94,7 +94,10 @@ class Structure:
     def _missing(self, table: Table, rows: RowColumns) -> list[Column]:
         for name in rows.key:
             if name not in table.by_name and rows.column(name, True) is not None:
-                raise ConnectError(f"table {table.id} has no column {name}, but it is a key")
+                raise ConnectError(
+                    f"table {table.id} has no column {name}, but it is a key -> add it, or name "
+                    "other keys"
+                )
         missing = []
         for name in rows.others:
             column = rows.column(name, False) if name not in table.by_name else None
@@ -103,7 +106,8 @@ class Structure:
             if not column.nullable and column.default is None:
                 raise ConnectError(
                     f"table {table.id} has no column {name}, and it cannot be added: the "
-                    "field is neither optional nor has it a default"
+                    "field is neither optional nor has it a default -> add the column, or "
+                    f"{self._or_else}"
                 )
             missing.append(column)
         return missing
