@@ -14,7 +14,7 @@ from traceback import format_exception
 from typing import Final
 
 from moldau.client import ConsumerRecord, KafkaError, OffsetAndMetadata, TopicPartition
-from moldau.client.sync import Delivery, Producer
+from moldau.client.sync import Consumer, Delivery, Producer
 from moldau.connect.errors import ConnectError, DataError, RetriableError
 from moldau.connect.task.places import Places
 from moldau.connect.task.tolerance import ErrorCounts, Failure
@@ -107,6 +107,15 @@ class DeadLetters:
             if note or where in found:
                 found[where] = at._replace(metadata=note)
         return found
+
+    def store_notes(
+        self, consumer: Consumer, starts: Mapping[TopicPartition, int], within_s: float
+    ) -> None:
+        """Commit the offsets of dead letters as metadata of these offsets: no other progress."""
+        self.settle(within_s)
+        noted = self.noted({}, starts)
+        if noted:
+            consumer.commit(noted, timeout_s=within_s)
 
 
 def context_headers(

@@ -598,25 +598,17 @@ class SinkRunner(TaskRunner):
         try:
             if is_clean and mine:
                 self._commit(mine, is_last=True)
-            elif mine:
-                self.guarded("note dead letters", partial(self._note_dead_letters, mine))
+            elif mine and self._dead_letters is not None:
+                # A failed task makes no progress. It reads the same again, and must not send it again.
+                starts = self._progress.starts(mine)
+                notes = partial(self._dead_letters.store_notes, self.consumer, starts)
+                self.guarded("note dead letters", partial(notes, self._flush_timeout_s))
         except Exception as error:
             return error
         finally:
             if mine:
                 self.guarded("close partitions", partial(self._task.close, sorted(mine)))
         return None
-
-    def _note_dead_letters(self, partitions: Iterable[TopicPartition]) -> None:
-        """Commit which records are dead letters, and no progress: a failed task reads them again,
-        and must not send them again."""
-        if self._dead_letters is None:
-            return
-        self._dead_letters.settle(self._flush_timeout_s)
-        noted = self._dead_letters.noted({}, self._progress.starts(partitions))
-        wanted = self._progress.changed(noted)
-        if wanted:
-            self.consumer.commit(wanted, timeout_s=self._flush_timeout_s)
 
     def _missed(self) -> float:
         """Return how many records were deleted from their topics before the task read them."""
