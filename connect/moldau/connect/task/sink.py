@@ -599,7 +599,7 @@ class SinkRunner(TaskRunner):
             if is_clean and mine:
                 self._commit(mine, is_last=True)
             elif mine and self._dead_letters is not None:
-                # A failed task makes no progress. It reads the same again, and must not send it again.
+                # A failed task reads the same records again, and must not send them again.
                 starts = self._progress.starts(mine)
                 notes = partial(self._dead_letters.store_notes, self.consumer, starts)
                 self.guarded("note dead letters", partial(notes, self._flush_timeout_s))
