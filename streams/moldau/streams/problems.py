@@ -27,6 +27,14 @@ class LakeUnreadable(StreamsError):
         super().__init__(f"lake table {name}: {why}")
 
 
+def outgrown(app: str, grown: Sequence[str], topic: str) -> CoPartitionError:
+    """Return the error of inputs that have got more partitions than the topic of a table."""
+    return CoPartitionError(
+        f"app={app}: {', '.join(grown)} now has more partitions than {topic}; records of these "
+        f"topics meet by key, so they need the same number: give {topic} as many, and start again"
+    )
+
+
 class MissingTopics(TopologyError):
     """Topics that the app needs do not exist, and are not its own to make."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -14,11 +15,18 @@ from moldau.runtime import Runtime
 from moldau.runtime.real import run
 from moldau.streams import Streams, dead_letter
 from moldau.streams.plan.plan import Plan
-from moldau.streams.problems import InputDeleted, MissingTopics, StreamsError, TopologyChanged
+from moldau.streams.problems import (
+    InputDeleted,
+    MissingTopics,
+    StreamsError,
+    TopologyChanged,
+    TopologyError,
+)
 from moldau.streams.running import make_task, task_settings
 from moldau.streams.worker import committer, inputs
 from moldau.streams.worker import start as starting
 from moldau.streams.worker.door import Door
+from moldau.streams.worker.reports import Reports
 from moldau.streams.worker.settings import app_settings
 from moldau.testing import SyncEmbeddedBroker
 from tests.streams.worker.running import Cluster
@@ -270,5 +278,48 @@ def test_a_missing_topic_that_a_record_names_is_told(
             assert "sorted-out" in await asyncio.wait_for(told, 30)
             await cluster.make("sorted-out")
             await cluster.read("sorted-out", lambda found: "out" in found)
+
+    play(strict_broker, scenario)
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("count", "counts-changelog has 2 partitions and the app now needs 3"),
+        ("join", "now has more partitions than grown-join-rows"),
+    ],
+)
+def test_an_input_that_has_outgrown_what_it_meets_by_key_ends_the_worker_at_once(
+    kind: str,
+    told: str,
+    strict_broker: SyncEmbeddedBroker,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def scenario(cluster: Cluster) -> None:
+        app = f"grown-{kind}"
+        lines, rows, out = (f"{app}-{each}" for each in ("lines", "rows", "out"))
+        await cluster.make(lines, rows, out)
+        streams = Streams(app)
+        stream = streams.stream(lines, str, key=str)
+        if kind == "count":
+            stream.group_by_key().count(name="counts").changes().map_values(str).to(out)
+        else:
+            stream.join(streams.table(rows, str, key=str), lambda left, _: left).to(out)
+        plan = streams.plan()
+        make = partial(make_task, task_settings(plan, app_settings({"bootstrap.servers": ""})))
+        begun = asyncio.Event()
+        monkeypatch.setattr(Reports, "assigned", lambda *_: begun.set())
+        settings = {"consumer.metadata.max.age.ms": 100}
+
+        async def grow() -> None:
+            async with cluster.worker(plan, str(tmp_path), make_task=make, settings=settings):
+                await begun.wait()
+                async with Admin(bootstrap_servers=cluster.servers, runtime=cluster.runtime) as it:
+                    await it.create_partitions(lines, 3)
+                await asyncio.wait([cluster.ended])
+
+        with pytest.raises(TopologyError, match=told):
+            await asyncio.wait_for(grow(), 60)
 
     play(strict_broker, scenario)

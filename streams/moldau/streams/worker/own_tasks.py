@@ -12,7 +12,7 @@ from typing import Final
 from moldau.runtime import Runtime
 from moldau.streams.engine.global_table import LooksUp
 from moldau.streams.plan.plan import Plan, Program
-from moldau.streams.problems import StateError
+from moldau.streams.problems import StateError, UnfitTopic, outgrown
 from moldau.streams.query.gate import Gate
 from moldau.streams.rocks import StoreCorrupted, TaskDatabase
 from moldau.streams.worker import restore
@@ -104,12 +104,30 @@ class OwnTasks:
         await self._sort_out(wanted, committed)
         new = {task_id: what for task_id, what in wanted.items() if task_id not in self.tasks}
         for task_id, (program, inputs) in new.items():
+            await self._require_changelogs(task_id, program, inputs)
+        for task_id, (program, inputs) in new.items():
             self.tasks[task_id] = await self._gate.run(
                 self._make, task_id, program, inputs, committed
             )
         self._share_cache()
         await self._begin_restoring([self.tasks[task_id] for task_id in new], committed)
         self._reports.assigned(self.tasks.values())
+
+    async def _require_changelogs(
+        self, task_id: TaskId, program: Program, inputs: Sequence[TopicPartition]
+    ) -> None:
+        """Raise TopologyError if an input has got more partitions than what it meets by key."""
+        needed = task_id.partition + 1
+        for store in program.stores:
+            topic = store.changelog(program.app)
+            if topic is None or self.topics[topic].partitions >= needed:
+                continue
+            self.topics |= await self._door.topics([topic])
+            count = self.topics[topic].partitions
+            if count < needed and store.source_topic is not None:
+                raise outgrown(program.app, [where.topic for where in inputs], topic)
+            if count < needed:
+                raise UnfitTopic(topic, count, needed)
 
     async def make_again(self, again: Sequence[Again]) -> None:
         """Make tasks again as the last commit left them. Input is read again from the committed
