@@ -86,7 +86,7 @@ def test_a_refused_setting_of_a_topic_says_what_is_allowed(
     words = ("topic", "create", moldau_topic, "-c", "retention.ms=abc")
     done = moldau(*words, bootstrap=servers)
     assert done.code == 1
-    assert "'abc' for configuration retention.ms must be a whole number, -1 or more" in done.err
+    assert "'abc' for configuration retention.ms: must be a whole number, -1 or more" in done.err
     assert "None" not in done.err
 
 

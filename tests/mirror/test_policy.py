@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from moldau.connect.api import ConnectError
 from moldau.errors import ConfigError
 from moldau.mirror.filters import NameFilter
 from moldau.mirror.policy import IdentityPolicy, ReplicationPolicy, policy_of
@@ -88,3 +89,20 @@ def test_the_target_gets_missing_topics_and_missing_partitions() -> None:
 
     assert changes.create == {"A.a": 3}
     assert changes.grow == {"A.b": 4}
+
+
+@pytest.mark.parametrize(
+    ("policy", "topics"),
+    [(IdentityPolicy("A"), ["orders"]), (ReplicationPolicy(), [".*"])],
+    ids=["the copy is its own source", "copies of copies"],
+)
+def test_in_one_cluster_a_copy_that_would_be_copied_again_is_refused(
+    policy: ReplicationPolicy, topics: list[str]
+) -> None:
+    route = Route("A", "B", policy, NameFilter(topics, []), copies_heartbeats=False)
+
+    with pytest.raises(ConnectError, match=r"one cluster.* -> correct the address"):
+        route.check_one_cluster(["orders"])
+
+    apart = Route("A", "B", ReplicationPolicy(), NameFilter(["orders"], []), False)
+    apart.check_one_cluster(["orders"])

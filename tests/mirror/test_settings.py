@@ -23,6 +23,7 @@ GIVEN = {
     [
         ({"source.cluster.bootstrap.servers": ""}, "source.cluster.bootstrap.servers", "brokers"),
         ({"target.cluster.alias": "A"}, "source.cluster.alias", "its own"),
+        ({"source.cluster.alias": "a/b"}, "source.cluster.alias", "name of a topic"),
         ({"topics": "orders,["}, "topics", "not closed"),
         ({"topics.blacklist": "x"}, "topics.blacklist", "topics.exclude"),
         ({"topic.filter.class": "com.shop.Mine"}, "topic.filter.class", "topics.exclude"),

@@ -132,11 +132,12 @@ def _preview(flows: list[Flow], context: Context) -> int:
     for flow in flows:
         if not flow.copies:
             continue
-        rows, groups = preview(flow)
-        write_lines(context.out, [f"{flow.name}: {len(rows)} topics; nothing was done"])
-        write_table(context.out, HEADER, rows)
-        if groups:
-            write_lines(context.out, [f"groups: {', '.join(groups)}"])
+        found = preview(flow)
+        write_lines(context.out, [f"{flow.name}: {len(found.rows)} topics; nothing was done"])
+        write_table(context.out, HEADER, found.rows)
+        if found.groups:
+            write_lines(context.out, [f"groups: {', '.join(found.groups)}"])
+        write_lines(context.err, (f"moldau: {flow.name}: {each}" for each in found.unmatched))
     return Exit.DONE
 
 

@@ -48,6 +48,12 @@ class TopicCopies:
         self.refused: dict[str, str] = {}
         """The topics of the source that cannot be copied, or only in part, with the reason."""
 
+    def check_clusters(self) -> None:
+        """Raise ConnectError if source and target are one cluster, and copies would be copied."""
+        ids = [admin.describe_cluster().cluster_id for admin in (self._source, self._target)]
+        if ids[0] is not None and ids[0] == ids[1]:
+            self.route.check_one_cluster(self.topics())
+
     def topics(self) -> dict[str, int]:
         """Return the source's topics to copy, with their numbers of partitions."""
         found = self._source.list_topics()

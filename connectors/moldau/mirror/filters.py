@@ -6,7 +6,7 @@ A name is chosen if an expression of the first list matches it as a whole, and n
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from moldau.connect.java.regex import PatternError, compiled
 
@@ -16,12 +16,22 @@ class NameFilter:
 
     def __init__(self, include: Iterable[str], exclude: Iterable[str]) -> None:
         """Raise PatternError for an expression that is none."""
+        include = [each for each in include if each]
         self._include = _compiled(include)
+        self._texts = dict(zip(include, self._include, strict=True))
         self._exclude = _compiled(exclude)
 
     def takes(self, name: str) -> bool:
         """Whether the name is chosen."""
         return _matches(self._include, name) and not _matches(self._exclude, name)
+
+    def unmatched(self, names: Collection[str]) -> list[str]:
+        """Return the expressions of the first list that match none of these names."""
+        return [
+            text
+            for text, pattern in self._texts.items()
+            if not any(pattern.fullmatch(name) for name in names)
+        ]
 
 
 def _compiled(patterns: Iterable[str]) -> list[re.Pattern[str]]:

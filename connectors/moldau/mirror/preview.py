@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from moldau.client import EARLIEST, LATEST, TopicPartition
 from moldau.client.sync import Admin
@@ -17,9 +18,20 @@ Row = tuple[str, str, str, str, str]
 HEADER = ("TOPIC", "COPY", "PARTITIONS", "RECORDS", "ACTION")
 
 
-def preview(flow: Flow) -> tuple[list[Row], list[str]]:
-    """Return a row for each topic of a flow, and its groups. Raise ConnectError or KafkaError if a
-    cluster does not answer."""
+@dataclass(frozen=True, slots=True)
+class Preview:
+    """What a flow would do."""
+
+    rows: list[Row]
+    """A row for each topic."""
+    groups: list[str]
+    unmatched: list[str]
+    """A line for each list with expressions that match nothing of the source."""
+
+
+def preview(flow: Flow) -> Preview:
+    """Return what a flow would do. Raise ConnectError or KafkaError if a cluster does not answer,
+    or if both are one."""
     props, _ = resolved(flow.config, flow.worker)
     config = SourceMirrorConfig.of(props)
     timeout_ms = config.admin_timeout_ms
@@ -28,8 +40,12 @@ def preview(flow: Flow) -> tuple[list[Row], list[str]]:
         open_admin(props, "target", timeout_ms) as target,
     ):
         copies = TopicCopies(config, source, target)
+        copies.check_clusters()
         rows = list(_rows(copies, source, is_committed=reads_committed(props)))
-        return rows, _groups(flow, source)
+        unmatched = config.route().topics.unmatched([each.name for each in source.list_topics()])
+        lines = [f"topics that the source does not have: {', '.join(unmatched)}"]
+        groups, lines_of_groups = _groups(flow, source)
+        return Preview(rows, groups, [*(lines if unmatched else []), *lines_of_groups])
 
 
 def _rows(copies: TopicCopies, source: Admin, *, is_committed: bool) -> Iterator[Row]:
@@ -54,8 +70,12 @@ def _rows(copies: TopicCopies, source: Admin, *, is_committed: bool) -> Iterator
         yield topic, remote, str(count), str(records), action
 
 
-def _groups(flow: Flow, source: Admin) -> list[str]:
+def _groups(flow: Flow, source: Admin) -> tuple[list[str], list[str]]:
     if CHECKPOINT not in flow.connectors:
-        return []
+        return [], []
     props, _ = resolved(flow.connectors[CHECKPOINT], flow.worker)
-    return chosen_groups(CheckpointConfig.of(props), source)
+    config = CheckpointConfig.of(props)
+    groups = chosen_groups(config, source)
+    unmatched = config.group_filter().unmatched(groups)
+    lines = [f"groups that the source does not have: {', '.join(unmatched)}"] if unmatched else []
+    return groups, lines

@@ -75,7 +75,8 @@ class MirrorRun:
 
     async def start(self) -> None:
         """Start the worker and its connectors. Raise ConfigError for a config that is refused, or
-        if another cluster was copied under the alias of the source."""
+        if another cluster was copied under the alias of the source; ConnectError if both clusters
+        are one."""
         await self._worker.start()
         if self.flow.copies:
             self._props, _ = resolved(self.flow.config, self.flow.worker)
@@ -93,6 +94,9 @@ class MirrorRun:
                 found.cluster_id,
                 self.flow.offsets_topic,
             )
+            if found.cluster_id == (await self._target.describe_cluster()).cluster_id:
+                topics = [each.name for each in await self._source.list_topics()]
+                self._route.check_one_cluster(filter(self._route.takes, topics))
             await self.look()  # what is copied from here on counts
         for name, config in self.flow.connectors.items():
             try:

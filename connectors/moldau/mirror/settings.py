@@ -5,6 +5,7 @@ A setting of Java's that is not built, such as a filter class of one's own, is r
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from typing import ClassVar, Final, Literal
 
@@ -53,6 +54,7 @@ CLIENT_PREFIXES: Final = (
     *(f"{kind}." for kind in _CLIENT_KINDS),
     *(f"{side}.{kind}." for side in ("source", "target") for kind in _CLIENT_KINDS),
 )
+_ALIAS: Final = re.compile(r"[A-Za-z0-9._-]+")
 
 
 class MirrorConfig(ConfigModel):
@@ -101,6 +103,12 @@ class MirrorConfig(ConfigModel):
         if self.source and self.source == self.target:
             text = f"both clusters have the alias {self.source}: give each its own"
             yield Problem("source.cluster.alias", text)
+        for side, alias in (("source", self.source), ("target", self.target)):
+            if alias and not _ALIAS.fullmatch(alias):
+                text = (
+                    f"{alias!r} cannot begin the name of a topic: use ASCII letters, digits, . _ -"
+                )
+                yield Problem(f"{side}.cluster.alias", text)
         for name, (default, instead) in _UNBUILT.items():
             given = self.originals.get(name, default)
             if given.rpartition(".")[2] != default.rpartition(".")[2]:

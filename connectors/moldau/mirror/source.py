@@ -48,6 +48,7 @@ class MirrorSourceConnector(SourceConnector):
                 for side in SIDES
             )
             self._copies = TopicCopies(config, source, target)
+            self._copies.check_clusters()
             if config.emits_syncs:
                 holder = source if config.syncs_location == "source" else target
                 setting = "offset-syncs.topic.replication.factor"

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
 from moldau.client import Acl, AclOperation, AclPattern, AclPermission, AclResource, ConfigEntry
+from moldau.connect.api import ConnectError
 from moldau.mirror.filters import NameFilter
-from moldau.mirror.policy import ReplicationPolicy
+from moldau.mirror.policy import HEARTBEATS, ReplicationPolicy
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +44,17 @@ class Route:
     def remote(self, topic: str) -> str:
         """Return the name of a topic's copy."""
         return self.policy.remote_topic(self.source, topic)
+
+    def check_one_cluster(self, topics: Iterable[str]) -> None:
+        """Raise ConnectError if a copy would be copied again, as source and target are one cluster.
+        Its log, or the number of its copies, would grow without end."""
+        for topic in (*topics, *([HEARTBEATS] if self.copies_heartbeats else [])):
+            copy = self.remote(topic)
+            if self.takes(copy):
+                raise ConnectError(
+                    f"source and target are one cluster, and {copy}, the copy of {topic}, would be "
+                    "copied again without end -> correct the address of the target"
+                )
 
     def changes(
         self, source_topics: Mapping[str, int], target_topics: Mapping[str, int]

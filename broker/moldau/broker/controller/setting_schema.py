@@ -139,10 +139,11 @@ def _refusal(code: ErrorCode, error: BadSettings, kind: str = "") -> KafkaError:
 def _described(problem: Problem, kind: str) -> str:
     """Return the problem in Kafka's words, which scripts search for."""
     if kind and problem.reason.startswith(UNKNOWN):
-        return f"Unknown {kind} config name: {problem}"
+        told = str(problem).replace(f": {UNKNOWN}", "", 1)
+        return f"Unknown {kind} config name: {told}"
     if problem.shown is not None:
-        rest = replace(problem, shown=None)
-        return f"Invalid value {problem.shown} for configuration {rest}"
+        told = str(replace(problem, shown=None)).removeprefix(problem.name).lstrip(": ")
+        return f"Invalid value {problem.shown} for configuration {problem.name}: {told}"
     return str(problem)
 
 

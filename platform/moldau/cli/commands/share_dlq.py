@@ -142,8 +142,11 @@ async def _send(client: Producer[Any, Any], letters: list[Letter]) -> None:
 
 
 def _tell(arguments: Namespace, context: Context, letters: list[Letter]) -> None:
-    is_sending = arguments.what == "replay" and arguments.execute
-    facts = [
+    """Write the letters. What was replayed by an earlier command is not known, so `list` is silent
+    about it."""
+    is_replay = arguments.what == "replay"
+    is_sending = is_replay and arguments.execute
+    facts: list[dict[str, object]] = [
         {
             "topic": each.topic,
             "partition": int(each.partition),
@@ -152,18 +155,21 @@ def _tell(arguments: Namespace, context: Context, letters: list[Letter]) -> None
             "message": each.message,
             "key": None if each.key is None else text(each.key),
             "value": None if each.value is None else text(each.value),
-            "replayed": is_sending and not each.is_empty,
+            **({"replayed": is_sending and not each.is_empty} if is_replay else {}),
         }
         for each in letters
     ]
     if arguments.json:
         write_json(context.out, facts)
         return
-    header = ("TOPIC", "PARTITION", "OFFSET", "DELIVERIES", "REPLAYED", "MESSAGE")
-    rows = [
-        (*each[:4], "yes" if is_sending and not each.is_empty else "no", each.message)
-        for each in letters
-    ]
+    header: tuple[str, ...] = ("TOPIC", "PARTITION", "OFFSET", "DELIVERIES", "MESSAGE")
+    rows: list[tuple[str, ...]] = [(*each[:4], each.message) for each in letters]
+    if is_replay:
+        header = (*header[:4], "REPLAYED", "MESSAGE")
+        rows = [
+            (*each[:4], "yes" if is_sending and not each.is_empty else "no", each.message)
+            for each in letters
+        ]
     write_table(context.out, header, rows)
 
 
