@@ -581,3 +581,49 @@ def test_a_last_delivery_that_ends_by_itself_is_buried_until_it_is_done() -> Non
     assert window.ready().store is not None
     stored(window, 7002)
     assert window.start_offset == 1
+
+
+def test_a_letter_is_written_once_however_often_the_change_cannot_be_stored() -> None:
+    once = BURYING._replace(delivery_limit=1)
+    window = Window(0)
+    window.acquire("a", batches(0, 1), ALL, once, 0)
+    window.on_time(1000, once)
+    (burial,) = window.ready().burials
+    window.on_buried(burial, None, 1001, once)
+    assert window.ready().store is not None
+    for round_ in (6000, 12_000):
+        window.on_stored(REFUSED, round_, once)
+        ready = window.ready()
+        assert (ready.burials, ready.store) == ((), None), "it is tried again later, not at once"
+        assert ready.due_ms == round_ + 1000
+        window.on_time(round_ + 1000, once)
+        ready = window.ready()
+        assert ready.burials == ()
+        assert ready.store is not None
+    window.on_stored(None, 13_100, once)
+    assert window.start_offset == 1
+
+
+def test_a_start_that_could_not_be_stored_is_stored_when_records_are_acquired() -> None:
+    window = Window(100)
+    window.store_start()
+    assert window.ready().store is not None
+    assert stored(window, 0, REFUSED).store is None
+    window.acquire("a", batches(100, 110), ALL, TERMS, 1)
+    store = window.ready().store
+    assert store is not None, "another leader would choose another start"
+    assert store.start_offset == 100
+
+
+def test_a_change_that_is_being_stored_is_whole_whatever_is_read_meanwhile() -> None:
+    window = Window(0)
+    window.acquire("a", batches(0, 10), ALL, TERMS, 0)
+    say(window, "a", 0, 0, RELEASE)
+    stored(window)
+    assert say(window, "a", 1, 9, ACCEPT).store is not None
+    read = [ReadBatch(0, 4), ReadBatch(5, 9, due_ms=5000)]
+    assert window.acquire("b", read, ALL, TERMS, 1) == [Acquired(0, 0, 2)]
+    stored(window, 2)
+    say(window, "b", 0, 0, ACCEPT, at=3)
+    stored(window, 4)
+    assert window.start_offset == 10

@@ -7,6 +7,7 @@ topic has. The topic is created if it does not exist.
 Invariants:
 - Each call is answered once: when all in-sync replicas have the copies, or with an error, after
   PATIENCE_SECONDS at the latest.
+- A copy is without key, value and headers only if the topic does not take it alone with them.
 - A record may be copied twice, if its copy was written and the answer lost. It is never answered as
   copied if it is not there; unless the log does not have the record any more.
 """
@@ -42,6 +43,8 @@ PATIENCE_SECONDS: Final = 5.0
 PAUSE_MS: Final = 100
 PREFIX: Final = "__dlq.errors."
 _READ_BYTES: Final = 1 << 20
+_BATCH_BYTES: Final = 1 << 20
+"""How large a batch of copies is at first: topics take this much by default."""
 _TIMEOUT_MS: Final = 2000
 _ALL_IN_SYNC: Final = -1
 _NO_LEADER: Final = -1
@@ -99,6 +102,7 @@ class _Burying:
         self._then = then
         self._is_bare = False
         """Whether the next record was too large with its key and value."""
+        self._batch_bytes = _BATCH_BYTES
         self._until = self._node.runtime.clock.monotonic() + PATIENCE_SECONDS
 
     def attempt(self) -> None:
@@ -120,6 +124,9 @@ class _Burying:
             if code is ErrorCode.NONE:
                 self._left, self._is_bare = left, False
                 self._dead.count += count
+                self.attempt()
+            elif code is ErrorCode.MESSAGE_TOO_LARGE and count > 1:
+                self._batch_bytes = min(self._batch_bytes, len(batch)) // 2
                 self.attempt()
             elif code is ErrorCode.MESSAGE_TOO_LARGE and not self._is_bare:
                 self._is_bare = True
@@ -158,7 +165,7 @@ class _Burying:
         """Return a batch of copies, how many they are, and what is left after them. None if nothing
         is left."""
         left = self._left
-        builder, count = BatchBuilder(), 0
+        builder, count = BatchBuilder(self._batch_bytes), 0
         while left:
             letter, first = left[0]
             for record in self._records(first, letter.last):
@@ -166,9 +173,8 @@ class _Burying:
                 if self._is_bare:
                     key, value, headers = None, None, ()
                 headers += self._headers(letter, record.offset)
-                if builder.append(record.timestamp, key, value, headers) is None or (
-                    self._is_bare and count
-                ):
+                is_full = self._is_bare and count == 1
+                if is_full or builder.append(record.timestamp, key, value, headers) is None:
                     return builder.build(), count, [(letter, record.offset), *left[1:]]
                 count += 1
             left = left[1:]

@@ -73,8 +73,8 @@ class Piece:
     """A run of offsets in one state. Both ends are included."""
 
     __slots__ = (
-        *("deliveries", "due_ms", "first", "is_burying", "last", "member_id", "pending"),
-        *("pending_due_ms", "state"),
+        *("deliveries", "due_ms", "first", "is_buried", "is_burying", "last", "member_id"),
+        *("pending", "pending_due_ms", "state"),
     )
 
     def __init__(self, first: int, last: int, state: RecordState, deliveries: int) -> None:
@@ -92,6 +92,8 @@ class Piece:
         """Until when it rests then."""
         self.is_burying = False
         """Whether its records go to the dead letter topic first, before the change is stored."""
+        self.is_buried = False
+        """Whether its records are in the dead letter topic already: no second letter is written."""
 
     def __repr__(self) -> str:
         return f"<Piece {self.first}-{self.last} {self.state.name} {self.deliveries}>"
@@ -118,7 +120,7 @@ class Piece:
         assert self.first < offset <= self.last
         rest = Piece(offset, self.last, self.state, self.deliveries)
         rest.member_id, rest.due_ms, rest.pending = self.member_id, self.due_ms, self.pending
-        rest.pending_due_ms = self.pending_due_ms
+        rest.pending_due_ms, rest.is_buried = self.pending_due_ms, self.is_buried
         self.last = offset - 1
         return rest
 

@@ -21,7 +21,8 @@ Invariants:
 - The start offset never falls, and never passes a record that is not done. Except: records that the
   log has deleted are done.
 - With a dead letter topic, what is given up is written there first. Until then it is neither stored
-  as archived nor passed by the start offset.
+  as archived nor passed by the start offset. A change that cannot be stored then is tried again
+  without a second letter.
 - One change is stored at a time. What comes meanwhile is stored together after it.
 
 Pieces are as large as what was acquired, and are split only where an acknowledgement splits them,
@@ -38,7 +39,7 @@ the others of its batch get another chance.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import pairwise
@@ -178,6 +179,8 @@ class Window:
         self._lapsed: list[Stored] = []
         """What became of records whose lock ended, to be stored; nothing waits for it."""
         self._must_store = False
+        self._is_behind = False
+        """Whether a start or the ends of locks could not be stored, and were not tried again."""
         self._tickets: list[Ticket] = []
         self._storing: tuple[list[Piece], list[Stored], list[Ticket]] | None = None
         self._answers: list[tuple[Ticket, KafkaError | None]] = []
@@ -288,6 +291,8 @@ class Window:
                 found[-1] = before._replace(last=piece.last)
             else:
                 found.append(Acquired(piece.first, piece.last, piece.deliveries))
+        if found and self._is_behind:
+            self._is_behind, self._must_store = False, True
         self._advance()
         return found
 
@@ -297,26 +302,26 @@ class Window:
         at = self.fetch_offset
         for batch in read:
             if batch.first > at:
-                self._archive_available(at, batch.first - 1)
+                _archive(self._free_pieces(at, batch.first - 1))
             if batch.is_aborted:
-                self._archive_available(batch.first, batch.last)
-            elif batch.due_ms > now_ms and batch.first < self.next_offset:
-                first = max(batch.first, self.start_offset)
-                for piece in self.pieces[self._cut(first) : self._cut(batch.last + 1)]:
+                _archive(self._free_pieces(batch.first, batch.last))
+            elif batch.due_ms > now_ms:
+                for piece in self._free_pieces(batch.first, batch.last):
                     if piece.is_available and not piece.deliveries:
                         self._rest(piece, batch.due_ms)
             at = max(at, batch.last + 1)
 
-    def _archive_available(self, first: int, last: int) -> None:
+    def _free_pieces(self, first: int, last: int) -> Iterator[Piece]:
+        """Iterate over the pieces of these offsets that are available, or rest, cut at both ends.
+        Pieces that wait for a store or for letters are neither returned nor cut."""
         first, last = max(first, self.start_offset), min(last, self.next_offset - 1)
         while first <= last:
             piece = self.pieces[self._index_of(first)]
             after = piece.last + 1
-            is_given_up = piece.pending is not None  # archived once its letters are written
-            if piece.state is RecordState.AVAILABLE and not is_given_up:
+            if piece.state is RecordState.AVAILABLE and piece.pending is None:
                 piece = self.pieces[self._cut(first)]
                 self._cut(last + 1)
-                piece.move(RecordState.ARCHIVED)
+                yield piece
             first = after
 
     def _take_available(
@@ -480,7 +485,7 @@ class Window:
                 pieces.append(piece)
                 if kind == AcknowledgeType.REJECT:
                     letter = _letter(piece, batch.reason or REJECTED)
-                if letter is not None and settings.buries:
+                if letter is not None and settings.buries and not piece.is_buried:
                     letters.append(letter)
                 rest_ms = batch.delay_ms
                 if rest_ms < 0:
@@ -517,9 +522,12 @@ class Window:
             and each.member_id == member_id
             and each.pending is None
         ]
-        letters = [_begin(piece, RecordState.AVAILABLE, settings) for piece in held]
-        found = [each for each in letters if each is not None and settings.buries]
-        self._end_request(held, found, ticket)
+        letters: list[Letter] = []
+        for piece in held:
+            letter = _begin(piece, RecordState.AVAILABLE, settings)
+            if letter is not None and settings.buries and not piece.is_buried:
+                letters.append(letter)
+        self._end_request(held, letters, ticket)
 
     def on_buried(
         self, burial: Burial, error: KafkaError | None, now_ms: int, settings: ShareSettings
@@ -531,6 +539,9 @@ class Window:
         for piece in burial.pieces:
             piece.is_burying = False
         if error is None:
+            written = {letter.last for letter in burial.letters}
+            for piece in burial.pieces:
+                piece.is_buried |= piece.last in written
             self._end_request(burial.pieces, (), burial.ticket)
             return
         for piece in burial.pieces:
@@ -549,7 +560,8 @@ class Window:
         """Archive a piece after its last delivery."""
         if settings.buries:
             piece.pending, piece.pending_due_ms = RecordState.ARCHIVED, 0
-            self._end_request([piece], [_letter(piece, TOO_OFTEN)], None)
+            letters = [] if piece.is_buried else [_letter(piece, TOO_OFTEN)]
+            self._end_request([piece], letters, None)
         else:
             piece.move(RecordState.ARCHIVED)
             self._note_lapsed(piece)
@@ -617,7 +629,8 @@ class Window:
         pieces, lapsed, tickets = self._storing
         self._storing = None
         if error is not None:
-            self._lapsed[:0] = lapsed  # stored with the next change
+            self._lapsed[:0] = lapsed  # stored with the next change, or when records are acquired
+            self._is_behind = True
         for piece in pieces:
             pending, piece.pending = piece.pending, None
             assert pending is not None
@@ -625,8 +638,11 @@ class Window:
                 piece.move(pending)
                 self._rest(piece, piece.pending_due_ms)
                 self._has_more |= piece.is_available
-            else:
-                self._lock(piece)  # the member has it again
+                continue
+            if piece.is_buried and piece.state is RecordState.ACQUIRED and piece.due_ms <= now_ms:
+                piece.member_id = NO_MEMBER  # its lock is over: only this window can end it
+                piece.due_ms = now_ms + BURIED_AGAIN_MS
+            self._lock(piece)  # the member has it again, unless its lock is over
         self._answers += ((ticket, error) for ticket in tickets)
         self._advance()
         self.on_time(now_ms, settings)
@@ -700,6 +716,11 @@ class Window:
         self._locks.clear()
         self._must_store = False
         self._answers += ((ticket, error) for ticket in tickets)
+
+
+def _archive(pieces: Iterable[Piece]) -> None:
+    for piece in pieces:
+        piece.move(RecordState.ARCHIVED)
 
 
 def _begin(piece: Piece, state: RecordState, settings: ShareSettings) -> Letter | None:
