@@ -56,6 +56,19 @@ def test_a_poll_with_nothing_to_keep_commits_nothing() -> None:
     assert not boundaries.ready()
 
 
+@pytest.mark.parametrize("boundary", Boundary)
+def test_a_transaction_with_a_part_of_a_poll_is_aborted_at_the_end(boundary: Boundary) -> None:
+    boundaries = made(boundary)
+    if boundaries.wishes is not None:
+        boundaries.wishes.commit_transaction()
+    boundaries.on_sent()
+    boundaries.on_offset(A, {"position": 1})
+    boundaries.on_cut()
+    boundaries.on_stop()
+
+    assert boundaries.ready() == Ready(aborts=True, is_read_again=True)
+
+
 def test_an_interval_ends_also_while_nothing_is_polled() -> None:
     boundaries = made(Boundary.INTERVAL)
     assert send(boundaries, record(A, 1)) == [Ready(), Ready()]
@@ -104,7 +117,7 @@ def test_the_end_aborts_what_a_connector_has_not_finished() -> None:
 
     boundaries.on_stop()
 
-    assert boundaries.ready() == Ready(aborts=True)
+    assert boundaries.ready() == Ready(aborts=True, is_read_again=True)
 
 
 @pytest.mark.parametrize("target", [lambda: None, lambda: record(A, 1)])

@@ -40,6 +40,17 @@ def test_records_without_partition_or_offset_store_nothing() -> None:
     assert records.committable() == [(A, {"n": 1})]
 
 
+def test_an_offset_of_several_records_is_stored_when_all_of_them_are_safe() -> None:
+    records = SubmittedRecords()
+    before = records.submit(A, {"n": 1})
+    first, second = records.submit(A, {"n": 2}), records.submit(A, {"n": 2})
+    before.acknowledge()
+    first.acknowledge()
+    assert records.committable() == [(A, {"n": 1})], "a restart after 2 would lose the second"
+    second.acknowledge()
+    assert records.committable() == [(A, {"n": 2})]
+
+
 def test_newer_offsets_win_over_those_that_could_not_be_stored() -> None:
     assert merged([(A, {"n": 1}), (B, {"n": 1})], [({"file": "a"}, {"n": 2})]) == [
         (A, {"n": 2}),

@@ -15,6 +15,7 @@ from moldau.connect.task import parts
 from moldau.connect.task.link import Link
 from moldau.connect.task.messages import Message, TaskSpec
 from moldau.connect.task.source import SourceRunner
+from moldau.connect.task.submitted import Submitted
 from moldau.logging import Loggers
 from moldau.runtime.real import RealClock
 from moldau.testing.threaded import SyncEmbeddedBroker
@@ -67,6 +68,7 @@ class Scene:
         self.asked: list[str] = []
         self.fencing: list[str | None] = [None]
         self.generation = 3
+        self.link: Link
         self.runner: SourceRunner
         self.task: Given
 
@@ -85,7 +87,7 @@ class Scene:
         }
         spec = TaskSpec(self.topic, 0, worker, given, given, cluster=self.topic, generation=3)
         log = Loggers(RealClock(), lambda line: None).get("moldau.connect.given")
-        link = Link(lambda message: self._answer(link, message))
+        link = self.link = Link(lambda message: self._answer(link, message))
         self.runner = SourceRunner(spec, link, RealClock(), log)
         self.runner.open()
         self.task = TASKS.pop()
@@ -177,6 +179,27 @@ def test_a_task_ends_its_transactions_itself(scene: Scene) -> None:
     scene.runner.close(is_clean=True)
 
     assert scene.written()[0] == ["line 1", "line 2"], "line 5 is not finished"
+    assert len(scene.task.told) == 4, "line 5 is read again"
+
+
+@pytest.mark.parametrize("boundary", ["poll", "interval"])
+def test_a_stop_in_the_middle_of_a_poll_commits_no_part_of_it(
+    scene: Scene, boundary: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    scene.open(transaction_boundary=boundary)
+    produce = scene.runner._produce
+
+    def produce_and_stop(record: SourceRecord, entry: Submitted) -> None:
+        produce(record, entry)
+        if record.value == "line 2":
+            scene.link.deliver({"type": "stop", "why": "move"})
+
+    monkeypatch.setattr(scene.runner, "_produce", produce_and_stop)
+    scene.poll(*[scene.record(1, f"line {number}") for number in range(1, 4)])
+    scene.runner.close(is_clean=True)
+
+    assert scene.written() == ([], []), "their offset is that of line 3"
+    assert scene.task.told == [], "all of them are read again"
 
 
 @pytest.mark.parametrize("tolerance", ["none", "all"])

@@ -7,7 +7,8 @@ after the poll (KIP-618).
 Invariants: the offsets of a transaction are those of the last record of each source partition that
 was sent or dropped in it, or since the last commit; an abort that the connector wants drops the
 records and keeps their offsets, so that they are not read again; an unfinished transaction of a
-connector that sets the boundaries is aborted at the end, offsets and all.
+connector that sets the boundaries is aborted at the end, offsets and all, and so is any transaction
+with a poll whose records were not all sent: records of one poll may have one offset.
 """
 
 from __future__ import annotations
@@ -46,6 +47,8 @@ class Ready:
     aborts: bool = False
     commits: bool = False
     offsets: Offsets = field(default_factory=list)
+    is_read_again: bool = False
+    """Whether the records of the aborted transaction are read again after a restart."""
 
     def __bool__(self) -> bool:
         return self.aborts or self.commits
@@ -99,6 +102,8 @@ class Boundaries:
         self._began_ms = now_ms
         self._offsets: dict[bytes, tuple[dict[str, Any], dict[str, Any]]] = {}
         self._end: End | None = None
+        self._is_cut = False
+        self._is_read_again = False
         self.sent = 0
         """The number of records in the open transaction."""
 
@@ -125,6 +130,10 @@ class Boundaries:
         elif self.wishes is not None:
             self._end = self.wishes.after_poll()
 
+    def on_cut(self) -> None:
+        """The task ends, and the records of the last poll were not all sent."""
+        self._is_cut = True
+
     def on_time(self, now_ms: int) -> None:
         """Some time has passed."""
         if self.boundary is Boundary.INTERVAL and now_ms - self._began_ms >= self.interval_ms:
@@ -133,13 +142,10 @@ class Boundaries:
 
     def on_stop(self) -> None:
         """The task ends in order: nothing more is polled."""
-        if self.wishes is None:
-            self._end = End.COMMIT
-        else:
-            self._end = self.wishes.after_poll()
-            if self._end is None:
-                self._end = End.ABORT
-                self._offsets.clear()
+        self._end = End.COMMIT if self.wishes is None else self.wishes.after_poll()
+        if self._end is None or self._is_cut:
+            self._end, self._is_read_again = End.ABORT, True
+            self._offsets.clear()
 
     def ready(self) -> Ready:
         """Return, once, what has to be done. What was sent before belongs to the past then."""
@@ -149,5 +155,5 @@ class Boundaries:
         offsets, self._offsets = list(self._offsets.values()), {}
         sent, self.sent = self.sent, 0
         if end is End.ABORT:
-            return Ready(sent > 0, bool(offsets), offsets)
+            return Ready(sent > 0, bool(offsets), offsets, self._is_read_again)
         return Ready(False, bool(sent or offsets), offsets)

@@ -2,13 +2,13 @@
 
 Invariant: offsets are committed only after `settle`, which waits until every reported record is in
 the queue and fails the task if one is not: a record is in the target, in the queue, or read again.
-A record that is already in the queue is not sent again: the runner commits the offsets of these
-records (`Places`).
+It fails each time from then on: a sink may catch the error and go on. A record that is already in
+the queue is not sent again: the runner commits the offsets of these records (`Places`).
 """
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Mapping
 from traceback import format_exception
 from typing import Final
@@ -37,7 +37,7 @@ class DeadLetters:
         self._topic = topic
         self._owner = owner
         self._has_context = has_context
-        self._under_way: list[Delivery] = []
+        self._under_way: deque[Delivery] = deque()
         self._places: dict[TopicPartition, Places] = defaultdict(Places)
         self.counts: ErrorCounts = ErrorCounts()
 
@@ -67,10 +67,10 @@ class DeadLetters:
 
     def settle(self, within_s: float = SETTLE_S) -> None:
         """Wait until all reported records are in the queue. Raise ConnectError if one is not."""
-        under_way, self._under_way = self._under_way, []
         try:
-            for each in under_way:
-                each.result(within_s)
+            while self._under_way:
+                self._under_way[0].result(within_s)
+                self._under_way.popleft()
         except (KafkaError, TimeoutError) as error:
             self.counts.dead_letter_failures += 1
             raise ConnectError(

@@ -168,11 +168,9 @@ class SourceRunner(TaskRunner):
             self.rest(1.0)
             return
         records = self._poll()
-        if not self._send_parts(records) and not self._send_batch(records):
-            for record in records or ():
-                if self.link.is_stopping:
-                    return  # unsent records are polled again after a restart
-                self._send(record)
+        is_sent = self._send_parts(records) or self._send_batch(records)
+        if not is_sent and not self._send_each(records or ()):
+            return  # unsent records are polled again after a restart
         if records and self._transactions is not None:
             self._transactions.boundaries.on_poll()
             self._end_transaction()
@@ -246,15 +244,29 @@ class SourceRunner(TaskRunner):
         self._topics.add(topic)
         self.link.tell("topics", topics=[topic])
 
-    def _send(self, record: SourceRecord) -> None:
+    def _send_each(self, records: Sequence[SourceRecord]) -> bool:
+        """Send the records one by one. Return False if the worker stops the task before the last:
+        what they belong to is not stored then."""
         transactions = self._transactions
         if transactions is None:
-            self._produce(
-                record, self._submitted.submit(record.source_partition, record.source_offset)
-            )
-            return
+            submit = self._submitted.submit
+            entries = [submit(each.source_partition, each.source_offset) for each in records]
+        else:
+            entries = [Submitted(each.source_offset) for each in records]
+        for record, entry in zip(records, entries, strict=True):
+            if self.link.is_stopping:
+                if transactions is not None:
+                    transactions.boundaries.on_cut()
+                return False
+            if transactions is None:
+                self._produce(record, entry)
+            else:
+                self._send(transactions, record, entry)
+        return True
+
+    def _send(self, transactions: TaskTransactions, record: SourceRecord, entry: Submitted) -> None:
         transactions.begin()
-        self._produce(record, Submitted(record.source_offset))
+        self._produce(record, entry)
         transactions.boundaries.on_offset(record.source_partition, record.source_offset)
         transactions.boundaries.on_record(record)
         self._end_transaction()
@@ -377,6 +389,9 @@ class SourceRunner(TaskRunner):
             self._batches.settle()
             self._raw.settle(is_committed=False)
             raise
+        if ready.is_read_again:
+            self._delivered.clear()
+            return
         if ready.aborts:
             self._delivered = deque((record, None) for record, _ in self._delivered)
         self._note_delivered()

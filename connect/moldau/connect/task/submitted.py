@@ -1,8 +1,9 @@
 """Decides which source offsets may be stored: those of durable records, in order. No IO.
 
 Records of one source partition may go to many topics and be acknowledged in any order. The offset
-of a record may be stored when the record and all before it of its source partition are safe
-(durable, or dropped on purpose): a restart from there loses nothing.
+of a record may be stored when the record, all before it of its source partition and all after it
+with the same offset are safe (durable, or dropped on purpose): a restart from there loses nothing.
+All records of a poll are submitted before the first one is sent.
 """
 
 from __future__ import annotations
@@ -58,7 +59,9 @@ class SubmittedRecords:
             offset = None
             while queue and queue[0].is_safe:
                 done = queue.popleft()
-                offset = done.offset if done.offset is not None else offset
+                is_shared = bool(queue) and queue[0].offset == done.offset
+                if done.offset is not None and not is_shared:
+                    offset = done.offset
             if offset is not None:
                 found.append((partition, offset))
             if not queue:

@@ -2,13 +2,14 @@
 
 Invariants: a task runs at most once at a time: the old run has ended before the new one begins; a
 task that does not stop within `task.shutdown.graceful.timeout.ms` is killed; each unexpected end is
-reported as FAILED with its cause.
+reported as FAILED with its cause. A thread that cannot be killed is abandoned: nothing that it
+still sends is heard, as a new run of the task may have begun.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Any, Final, Protocol
@@ -209,20 +210,25 @@ class Worker:
         """Start the task. Its states are reported to the listener."""
         task = spec.id
         assert task not in self._tasks, "a task runs once at a time"
-        on_message: Callable[[Message], None] = lambda message: self._on_message(task, message)  # noqa: E731
-        on_end: Callable[[str | None], None] = lambda cause: self._on_end(task, cause)  # noqa: E731
+        run: _Task
+
+        def on_message(message: Message) -> None:
+            if self._tasks.get(task) is run:
+                self._on_message(task, run, message)
+
+        def on_end(cause: str | None) -> None:
+            if self._tasks.get(task) is run:
+                self._on_end(task, run, cause)
+
         connection = self._hosts.connection(spec.connector_config, on_message, on_end)
-        self._tasks[task] = _Task(connection, spec, self._runtime.clock.monotonic())
+        run = self._tasks[task] = _Task(connection, spec, self._runtime.clock.monotonic())
         try:
             await connection.start(spec)
         except OSError as error:
             self._tasks.pop(task)
             self._listener.on_task_state(task, ConnectorState.FAILED, cannot_start(error))
 
-    def _on_message(self, task: TaskId, message: Message) -> None:
-        run = self._tasks.get(task)
-        if run is None:
-            return
+    def _on_message(self, task: TaskId, run: _Task, message: Message) -> None:
         match message["type"]:
             case "state":
                 run.state = ConnectorState(message["state"])
@@ -265,10 +271,7 @@ class Worker:
             answer["error"] = str(error)
         run.connection.send(answer)
 
-    def _on_end(self, task: TaskId, cause: str | None) -> None:
-        run = self._tasks.get(task)
-        if run is None:
-            return
+    def _on_end(self, task: TaskId, run: _Task, cause: str | None) -> None:
         run.ended.set()
         if run.is_stopping:
             return
