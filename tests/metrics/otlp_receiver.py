@@ -21,6 +21,7 @@ from opentelemetry.proto.metrics.v1.metrics_pb2 import Metric, ResourceMetrics
 from tests.metrics.otlp_spans import Arrived, spans_of
 
 Request = ExportMetricsServiceRequest
+Sent = Metric
 PATIENCE_S = 120
 
 

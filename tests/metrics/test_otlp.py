@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from moldau.errors import MalformedMessage
-from moldau.metrics import Registry
+from moldau.metrics import Metric, MetricKind, Point, Registry
 from moldau.metrics.otlp import REQUEST_BYTES, Requests, Times, metric_messages
 from moldau.metrics.protobuf import fields
-from tests.metrics.otlp_receiver import Request
+from tests.metrics.otlp_receiver import Request, Sent
 
 TIMES = Times(1_000_000_007, 2_000_000_009)
 
@@ -56,6 +56,17 @@ def test_counters_gauges_and_histograms_arrive_as_they_are() -> None:
     assert bucketed.count == 4
     assert bucketed.sum == pytest.approx(10.6)
     assert duration.histogram.aggregation_temporality == 2
+
+
+@pytest.mark.parametrize(
+    ("name", "is_sum"),
+    [("task_error_total_retries", False), ("a_requests", False), ("put_batch_total", True)],
+)
+def test_a_counter_that_a_collector_would_rename_goes_as_a_gauge(name: str, is_sum: bool) -> None:
+    metric = Metric(name, name, "Doc.", "", MetricKind.COUNTER, (Point((), 3.0),))
+    (message,) = metric_messages(metric, TIMES)
+    sent = Sent.FromString(message)
+    assert (sent.name, sent.WhichOneof("data")) == (name, "sum" if is_sum else "gauge")
 
 
 def test_many_series_become_several_requests_of_a_bounded_size() -> None:

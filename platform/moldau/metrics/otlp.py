@@ -57,17 +57,28 @@ class Requests:
 
 
 def metric_messages(metric: Metric, times: Times) -> Iterator[bytes]:
-    """Yield Metric messages with the points of a metric, some at a time."""
+    """Yield Metric messages with the points of a metric, some at a time. A counter whose name a
+    collector would change goes as a gauge, so that it arrives by the name it has on `/metrics`."""
+    is_gauge = metric.kind is MetricKind.GAUGE or not _keeps_its_name(metric)
     head = text(1, metric.name) + text(2, metric.doc) + text(3, metric.unit)
     for begin in range(0, len(metric.points), _POINTS_AT_ONCE):
         points = metric.points[begin : begin + _POINTS_AT_ONCE]
         body = b"".join(message(1, _point(each, times)) for each in points)
-        if metric.kind is MetricKind.GAUGE:
+        if is_gauge:
             yield head + message(_GAUGE, body)
         elif metric.kind is MetricKind.COUNTER:
             yield head + message(_SUM, body + unsigned(2, _CUMULATIVE) + unsigned(3, 1))
         else:
             yield head + message(_HISTOGRAM, body + unsigned(2, _CUMULATIVE))
+
+
+def _keeps_its_name(metric: Metric) -> bool:
+    """Say whether Prometheus' translation of OTLP leaves the name as it is: of a counter it removes
+    each word `total`, and adds one at the end."""
+    if metric.kind is not MetricKind.COUNTER:
+        return True
+    *words, last = metric.prometheus_name.split("_")
+    return last == "total" and last not in words
 
 
 def attribute(number: int, pair: tuple[str, str]) -> bytes:
