@@ -81,6 +81,7 @@ def test_the_variables_of_opentelemetry_count() -> None:
     )
     assert found is not None
     assert found.headers == {"x-key": "a b", "y": "2"}
+    assert "a b" not in repr(found), "a key of a service is not shown"
     assert (found.interval_s, found.timeout_s, found.is_gzip) == (1.5, 0.25, True)
     assert dict(found.resource) == {"team": "x", "service.name": "orders"}
 
@@ -130,6 +131,42 @@ def test_a_failure_is_logged_once_and_its_end_too() -> None:
     with receiver() as found:
         run(main, node="push")
     assert found.paths == {"/v1/metrics"}
+
+
+@pytest.mark.real
+def test_the_end_pushes_the_last_values_but_not_to_a_receiver_that_was_gone() -> None:
+    registry = Registry()
+    count = registry.counter("a.b", "B.")
+    lines: list[str] = []
+
+    async def main(runtime: Runtime) -> None:
+        log = Loggers(runtime.clock, lines.append).get("push")
+
+        def push(interval_s: float) -> OtlpPush:
+            target = OtlpTarget(f"{found.address}/v1/metrics", {}, interval_s=interval_s)
+            made = OtlpPush(runtime, target, lambda: Gathered((), gathered(registry)), log)
+            made.start()
+            return made
+
+        first = push(3_600)
+        count.add(5)
+        await first.finish()
+        assert found.metrics()["a.b"].sum.data_points[0].as_int == 5
+        assert not lines
+        found.status = 503
+        await push(3_600).finish()
+        assert found.refused == 1
+        (line,) = lines
+        assert "the last metrics cannot be pushed" in line
+        gone = push(0.01)
+        await until(runtime, lines, "tried again")
+        await gone.aclose()
+        refused = found.refused
+        await gone.finish()
+        assert (found.refused, len(lines)) == (refused, 2)
+
+    with receiver() as found:
+        run(main, node="push")
 
 
 @pytest.mark.real

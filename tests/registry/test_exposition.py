@@ -75,18 +75,16 @@ def test_the_page_says_what_was_answered_and_what_is_stored() -> None:
 def test_an_instance_serves_its_page_and_pushes_what_it_has(
     moldau_broker: SyncEmbeddedBroker, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
-    with (
-        receiver() as pushed,
-        process(moldau_broker.bootstrap_servers, "--otlp", pushed.address) as (_, url),
-    ):
-        with urllib.request.urlopen(f"{url}/metrics") as answer:  # noqa: S310 - loopback
-            found = read_exposition(answer.read().decode())
-        metric = pushed.wait(
-            "kafka.schema_registry.subjects",
-            service__name="moldau-registry",
-            service__instance__id=url,
-        )
+    # At the end, which comes before the interval is over.
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000")
+    with receiver() as pushed:
+        setting = f"moldau.metrics.otlp.endpoint={pushed.address}"
+        with process(moldau_broker.bootstrap_servers, "--set", setting) as (_, url):
+            with urllib.request.urlopen(f"{url}/metrics") as answer:  # noqa: S310 - loopback
+                found = read_exposition(answer.read().decode())
+            assert not pushed.metrics()
+        resource = {"service__name": "moldau-registry", "service__instance__id": url}
+        metric = pushed.metrics(**resource)["kafka.schema_registry.subjects"]
     subjects = found["kafka_schema_registry_subjects"].value()
     assert metric.gauge.data_points[0].as_int == subjects
 
@@ -95,8 +93,13 @@ def test_an_instance_serves_its_page_and_pushes_what_it_has(
 def test_an_otlp_address_that_is_none_is_refused(
     moldau_broker: SyncEmbeddedBroker, tmp_path: Path
 ) -> None:
-    bad = ("registry", "start", "-b", moldau_broker.bootstrap_servers, "--otlp", "localhost:4318")
-    code, _, err = finished(*bad, home=tmp_path)
-    assert code == 2
-    assert "--otlp takes http://HOST:PORT" in err
-    assert "Traceback" not in err
+    setting = "moldau.metrics.otlp.endpoint"
+    start = ("registry", "start", "-b", moldau_broker.bootstrap_servers)
+    for name, given in (
+        ("--otlp", ("--otlp", "localhost:4318")),
+        (setting, ("--set", f"{setting}=localhost:4318")),
+    ):
+        code, _, err = finished(*start, *given, home=tmp_path)
+        assert code == 2
+        assert f"{name} takes http://HOST:PORT" in err
+        assert "Traceback" not in err

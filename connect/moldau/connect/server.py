@@ -149,7 +149,10 @@ class ConnectWorker:
         async def read() -> Sequence[Metric]:
             return read_metrics(self.operations)
 
-        resource = {"service.name": PUSHED_AS, "service.instance.id": self.herder.worker_id}
+        # Standalone workers of several machines may have the same address.
+        is_alone = self._location.state is not None
+        own = self.settings["group.id"] if is_alone else self.herder.worker_id
+        resource = {"service.name": PUSHED_AS, "service.instance.id": own}
         self._push = metrics_push(self._runtime, self._otlp, resource, read)
         self._push.start()
 
@@ -249,7 +252,7 @@ class ConnectWorker:
     async def aclose(self) -> None:
         """Stop the REST API, then the tasks. On return offsets are stored and the port is free."""
         if self._push is not None:
-            await self._push.aclose()
+            await self._push.finish()
         for rest in (self._rest, self._admin_rest):
             if rest is not None:
                 await rest.aclose()

@@ -14,7 +14,7 @@ import asyncio
 import gzip
 from collections.abc import AsyncIterator, Callable, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 from urllib.parse import unquote, urlsplit
 
@@ -22,6 +22,7 @@ from moldau.errors import ConfigError, MalformedMessage
 from moldau.link.http_post import CannotPost, http_post
 from moldau.metrics.otlp import CONTENT_TYPE, Requests
 from moldau.metrics.protobuf import as_bytes, as_int, as_text, fields
+from moldau.runtime.timeouts import timeout
 
 if TYPE_CHECKING:
     import logging
@@ -32,6 +33,8 @@ if TYPE_CHECKING:
 
 _TIMEOUT_MS: Final = 10_000
 _MS: Final = 1_000.0
+_LAST_S: Final = 2.0
+"""So long the end of a program waits for its last push."""
 SCOPE: Final = "moldau"
 _OK: Final = range(200, 300)
 _LATER: Final = (429, 502, 503, 504)
@@ -68,7 +71,8 @@ class OtlpTarget:
     """Where a signal is pushed to, and how."""
 
     url: str
-    headers: Mapping[str, str]
+    headers: Mapping[str, str] = field(repr=False)
+    """They may have the key of a service, so they are not shown."""
     interval_s: float = METRICS.interval_ms / _MS
     timeout_s: float = _TIMEOUT_MS / _MS
     is_gzip: bool = False
@@ -267,6 +271,20 @@ class OtlpPosts:
             return None if rejected is None else Failure(rejected, may_retry=False)
         return Failure(f"it answers {status}", may_retry=status in _LATER)
 
+    @property
+    def is_failing(self) -> bool:
+        """Whether the last push failed."""
+        return self._failure is not None
+
+    def tell_last(self, failure: Failure | None) -> None:
+        """Note how a push went that no other follows."""
+        if failure is not None:
+            self._log.warn(
+                f"the last {self._signal.name.lower()} cannot be pushed",
+                url=self._target.shown,
+                reason=failure.reason,
+            )
+
     def tell(self, failure: Failure | None) -> None:
         """Note how the last push went."""
         what = self._signal.name.lower()
@@ -301,6 +319,18 @@ class OtlpPush:
             self._task.cancel()
             with suppress(asyncio.CancelledError):
                 await self._task
+
+    async def finish(self) -> None:
+        """Stop, and push the last values in the time of _LAST_S; not to a receiver that the last
+        push did not reach."""
+        await self.aclose()
+        if self._posts.is_failing or (gathered := self._gather()) is None:
+            return
+        failure: Failure | None = Failure(f"no answer within {_LAST_S:g} s")
+        with suppress(TimeoutError):
+            async with timeout(_LAST_S):
+                failure = await self._push(gathered)
+        self._posts.tell_last(failure)
 
     async def _run(self) -> None:
         clock, interval_s = self._runtime.clock, self._target.interval_s

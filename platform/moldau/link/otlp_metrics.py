@@ -5,7 +5,7 @@
         push = metrics_push(runtime, target, {"service.name": "orders"}, read)
         push.start()
         ...
-        await push.aclose()
+        await push.finish()         # the last values go too
 
 The broker has a push of its own, which gathers in slices, as a broker has far more series.
 """

@@ -61,14 +61,16 @@ def _add(parser: ArgumentParser) -> None:
 
 def _start(arguments: Namespace, context: Context) -> int:
     from moldau.cli.commands.cluster_connection import client_settings, telling_where
-    from moldau.link.otlp_metrics import metrics_target
+    from moldau.link.otlp_metrics import SETTING, metrics_target
     from moldau.runtime.real import run
 
     check_installed()
     addresses = options_of(arguments.listen, arguments.advertised)
     options = replace(addresses, topic=arguments.topic, group=arguments.group)
     settings = client_settings(arguments, context)
-    otlp = metrics_target(arguments.otlp, context.environment, "--otlp")
+    set_to = settings.pop(SETTING, None)
+    option = "--otlp" if arguments.otlp else SETTING
+    otlp = metrics_target(arguments.otlp or set_to, context.environment, option)
 
     async def main(runtime: Runtime) -> None:
         from moldau.registry.server import SchemaRegistryServer
@@ -122,7 +124,7 @@ async def _serve(
         address = await server.start()
         if otlp is not None:
             push = _metrics_pushed(runtime, otlp, server)
-            left.push_async_callback(push.aclose)
+            left.push_async_callback(push.finish)
         with suppress(BrokenPipeError):
             context.out.write(f"moldau registry is up at {address}\nCtrl-C stops it.\n")
             context.out.flush()

@@ -27,7 +27,7 @@ from moldau.streams.plan.plan import Plan, Program
 from moldau.streams.query.api import Api
 from moldau.streams.query.gate import Running
 from moldau.streams.query.server import QueryServer
-from moldau.streams.query.watch import WatchPages
+from moldau.streams.query.watch import ENDED, WatchPages
 from moldau.streams.state.backing import Backing
 from moldau.streams.watching import run_as_topics_come
 from moldau.streams.worker import settings as rows
@@ -97,7 +97,7 @@ async def run_plan(
             resource = _resource(plan.app, directory.member)
             pushed = metrics_push(runtime, place.otlp, resource, pages.metrics)
             pushed.start()
-            left.push_async_callback(pushed.aclose)
+            left.push_async_callback(pushed.finish)
         run = partial(_run_worker, settings, runtime, directory, place, (server, pages))
         if not patterns_of(plan):
             await run(plan)
@@ -152,6 +152,7 @@ async def _run_worker(
             place.running.attach(worker.queries)
             left.callback(place.running.detach)
         pages.watch(worker.metrics.snapshot, lambda: worker.readiness.waits_for)
+        left.callback(pages.watch, worker.metrics.last, lambda: ENDED)
         if server is not None:
             queries, figures = worker.queries, worker.figures.read
             server.serve(Api(queries, settings.server, server.forward, pages, figures))

@@ -49,11 +49,22 @@ A worker writes those of its own tasks, so a sum over all workers is that of the
 (`alerts-connect.yml`) and a configuration of Prometheus (`prometheus.yml`) as files. Spans of
 records: [traces.md](traces.md).
 
-`--otlp http://localhost:4318`, the setting `moldau.metrics.otlp.endpoint`, or the variable
-`OTEL_EXPORTER_OTLP_ENDPOINT` push the same series to an OpenTelemetry collector or another receiver
-of OTLP by http/protobuf, with the [other variables that brokers
-have](metrics.md#pushed-by-otlp). `service.name` is `moldau-connect`, and `service.instance.id` the
-worker's address.
+## Pushed by OTLP
+
+```
+moldau connect start --bootstrap localhost:9092 --otlp http://localhost:4318
+export OTEL_EXPORTER_OTLP_ENDPOINT=http://localhost:4318
+moldau connect start --bootstrap localhost:9092
+```
+
+The same series go to an OpenTelemetry collector or another receiver of OTLP by http/protobuf, with
+the [variables that brokers have](metrics.md#pushed-by-otlp), from `moldau connect run` too. The
+setting `moldau.metrics.otlp.endpoint` is `--otlp` in a file. `service.name` is `moldau-connect`;
+`service.instance.id` is the worker's address, or of a standalone worker an id that its state
+directory keeps. A worker that is stopped pushes its last values. Counters whose names do not end in
+`_total` are pushed as gauges, as a collector would rename them.
+
+## Series
 
 This table is made of what the program declares; `python -m tests.connect.worker.pages` makes it
 anew.

@@ -58,6 +58,8 @@ def test_a_record_makes_one_trace_from_producer_to_sink(
             name_of_tasks = "kafka_connect_worker_task_count"
             tasks = found.wait(name_of_tasks, service__name="moldau-connect")
             assert tasks.gauge.data_points[0].as_double == 1
+            (instance,) = found.instances("moldau-connect")
+            assert instance.startswith("standalone-"), "workers of two machines are told apart"
         spans = found.wait_spans(lambda spans: len(spans) >= 6)
     hops = [
         ("shop", f"send {name}-lines"),
@@ -146,6 +148,23 @@ def test_each_of_two_workers_pushes_the_metrics_of_its_tasks(
             lambda: set.union(*pushing(found, app.name).values()) == TASKS, "all tasks are told of"
         )
         app.stop(running)
+
+
+def test_a_stopped_worker_pushes_what_it_has_counted(
+    moldau: MoldauBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    app = App(moldau.bootstrap_servers, f"last-{tmp_path.name}", tmp_path).make()
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000")
+    with receiver() as found:
+        running = app.start("--otlp", found.address)
+        app.write("a", "a", "b")
+        app.read(lambda counts: counts == {"a": 2, "b": 1})
+        assert not found.metrics(), "the interval is an hour"
+        app.stop(running)
+        metric = found.metrics(service__name=app.name)["moldau.streams.process.records"]
+    counts = {each.attributes[0].value.string_value: each.as_int for each in metric.sum.data_points}
+    assert counts.keys() == TASKS
+    assert counts["0_0"] + counts["0_1"] == 3
 
 
 def pushing(found: Receiver, app: str) -> dict[str, set[str]]:

@@ -49,8 +49,9 @@ moldau streams run wc:app --bootstrap localhost:9092
 The same series go to an OpenTelemetry collector or another receiver of OTLP by http/protobuf, with
 the [variables and names that brokers have](metrics.md#pushed-by-otlp). The setting
 `moldau.metrics.otlp.endpoint` is `--otlp` for `app.run()` too. `service.name` is the app, and
-`service.instance.id` the worker, so each of several workers pushes its own series. Variables that
-cannot be followed, such as one that asks for gRPC, cost a line of the log.
+`service.instance.id` the worker, so each of several workers pushes its own series. A worker
+that is stopped pushes its last values. Variables that cannot be followed, such as one that asks for
+gRPC, cost a line of the log.
 
 ## Series
 

@@ -19,6 +19,7 @@ PROBES: Final = (("healthz",), ("readyz",))
 """Paths for a supervisor, which has no login and learns no names of topics."""
 _TEXT: Final = "text/plain; charset=utf-8"
 STARTS: Final = "the worker starts"
+ENDED: Final = "the worker has ended"
 
 
 class WatchPages:

@@ -16,8 +16,10 @@ break of the work.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import Final
 
+from moldau.errors import MoldauError
 from moldau.metrics import Counter, Family, Gauge, Metric, Registry
 from moldau.streams.query.gate import Gate
 from moldau.streams.worker.door import TopicPartition
@@ -59,6 +61,7 @@ class WorkerMetrics:
         self._tracer = tracer
         self._gate = gate
         self._lag = lag
+        self._last: tuple[Metric, ...] = ()
         self.registry = registry = Registry()
         self.commit_duration = registry.histogram(
             "moldau.streams.commit.duration", "How long commits of this worker take."
@@ -123,6 +126,16 @@ class WorkerMetrics:
         self._sizes.replace(sizes)
         self._dropped.replace(dropped)
         return self.registry.snapshot()
+
+    async def keep_last(self) -> None:
+        """Keep the values of now: the tasks are about to close, and what they counted goes with
+        them. A store that cannot be read is no reason to end otherwise."""
+        with suppress(MoldauError):
+            self._last = await self.snapshot()
+
+    async def last(self) -> tuple[Metric, ...]:
+        """Return what `keep_last` has kept; nothing of a worker that did not come to it."""
+        return self._last
 
     def _look_at_tasks(self) -> None:
         tasks = {str(task_id): task for task_id, task in self._tasks.items()}

@@ -162,6 +162,7 @@ class Worker:
                         await self._check_inputs(until=now + 2 * GONE_S)
                     raise
             await self._commit_all()
+            await self.metrics.keep_last()
 
     async def _prepare(self) -> None:
         start = await prepare(
