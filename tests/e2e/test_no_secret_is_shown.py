@@ -48,6 +48,10 @@ COMMANDS: Final = (
     "moldau --debug broker start --config unknown.properties",
     "moldau --debug broker start --set delegation.token.secret.key:canary-key",
     "moldau --debug broker start --otlp http://ann:canary-otlp@[x",
+    "moldau --debug registry start --otlp http://ann:canary-otlp@[x",
+    "moldau --debug registry start --set moldau.metrics.otlp.endpoint=http://ann:canary-otlp@a:1",
+    "moldau --debug connect start -c worker.properties --otlp http://ann:canary-otlp@a:1",
+    "moldau --debug streams run words:app --otlp http://ann:canary-otlp@a:1",
     "moldau --debug mirror --from-config tokens.properties --to-config wrong.properties --once",
     "moldau --debug console --http-config broken.properties",
     "moldau profile create here --command-config admin.properties",
@@ -173,6 +177,10 @@ class Programs:
             "sasl.oauthbearer.client.credentials.client.secret=canary-oauth-client",
             "sasl.login.retry.backoff.max.ms=1",
         )  # fmt: skip
+        self.write(
+            "words.py", "from moldau.streams import Streams", "app = Streams('words')",
+            "app.stream('orders').to('copies')",
+        )  # fmt: skip
         self.write("users", "ann=canary-rest")
         self.write("oidc-secret", "canary-oidc")
         self.write("http.properties", f"http.users.file={self.folder}/users")
@@ -266,13 +274,16 @@ def test_no_program_shows_a_secret(tmp_path: Path) -> None:
         ]
         wait_until(lambda: "console at" in said[0].read_text(), "the broker is up", 120)
         programs.terminal.do("moldau topic create orders")
+        programs.terminal.do("moldau topic create copies")
         said.append(
             start(
                 f"moldau connect start -c worker.properties --listen {programs.at[1]} "
-                f"--log-level debug --traces {NOWHERE}"
+                f"--log-level debug --traces {NOWHERE} --otlp {NOWHERE}"
             )
         )
-        said.append(start(f"moldau registry start --listen {programs.at[2]} {http}"))
+        said.append(
+            start(f"moldau registry start --listen {programs.at[2]} {http} --otlp {NOWHERE}")
+        )
         said.append(
             start(
                 f"moldau console --listen {programs.at[3]} --http-config http.properties "
@@ -283,6 +294,10 @@ def test_no_program_shows_a_secret(tmp_path: Path) -> None:
         )
         for path in said:
             wait_until(lambda path=path: "Ctrl-C" in path.read_text(), f"{path} is up", 60)  # type: ignore[misc]
+        words = start(
+            f"moldau streams run words:app --state words-state --otlp {NOWHERE} --log-level debug"
+        )
+        wait_until(lambda: "metrics cannot be pushed" in words.read_text(), "a push is tried", 60)
         programs.ask()
         programs.run_commands()
     texts = {path.name: path.read_text() for path in tmp_path.glob("*.out")}
@@ -300,6 +315,7 @@ def test_no_program_shows_a_secret(tmp_path: Path) -> None:
     assert "there is no file [hidden]" in texts["connect.out"]
     assert '"password":"[hidden]"' in texts["http.out"].replace("connection.", "").replace(" ", "")
     assert "login failed" in texts["broker.out"]
-    assert "metrics cannot be pushed" in texts["broker.out"]
+    for name in ("broker.out", "connect.out", "registry.out", "streams.out"):
+        assert texts[name].count("metrics cannot be pushed") == 1, name
     for name in ("commands.out", "http.out"):
         assert "uthentication failed" in texts[name], name
