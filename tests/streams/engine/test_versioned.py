@@ -96,6 +96,16 @@ def test_a_stream_becomes_a_table_with_a_history() -> None:
     assert [row[1] for row in rows(driver)] == [(5, 1)]
 
 
+def test_grace_is_no_longer_than_the_history() -> None:
+    app = Streams("app")
+    table = app.table("t", int, key=str, versioned="1m")
+    stream = app.stream("in", int, key=str)
+    stream.join(table, grace="1m", name="fits")
+
+    with pytest.raises(TopologyError, match="longer than the history of the table, 60000 ms"):
+        stream.join(table, grace="61s", name="j")
+
+
 def test_grace_needs_a_history() -> None:
     app = Streams("app")
     table = app.table("t", int, key=str)

@@ -137,14 +137,14 @@ def join_streams(
     )
 
 
-def is_versioned(graph: Graph, step: Step) -> bool:
-    """Whether the rows of a table can be looked up as of a time."""
+def history_ms(graph: Graph, step: Step) -> int | None:
+    """Return how far back the rows of a table can be looked up; None if it keeps no history."""
     while isinstance(step.operation, TableFilter | TableMapValues):
         step = graph.steps[step.parents[0]]
-    return (
-        isinstance(step.operation, TableSource | ToTable)
-        and step.operation.store.kind is StoreKind.VERSIONED
-    )
+    if not isinstance(step.operation, TableSource | ToTable):
+        return None
+    store = step.operation.store
+    return store.retention_ms if store.kind is StoreKind.VERSIONED else None
 
 
 def join_table(
@@ -165,12 +165,17 @@ def join_table(
     key = unified_key((step, table._step), name or "join")
     step = settle_key(left._graph, step, key)
     call = join_call(function, "join")
-    has_versions = is_versioned(left._graph, table._step)
-    operation: Operation = joins.TableLookup(kind, call, has_versions)
+    history = history_ms(left._graph, table._step)
+    operation: Operation = joins.TableLookup(kind, call, history is not None)
     if grace is not None:
         operation = _delayed(left._graph, (name, kind, call), step, grace)
-        if not has_versions:
+        if history is None:
             raise TopologyError(f"{name}: grace=... needs a table with versioned=...")
+        if operation.grace_ms > history:
+            raise TopologyError(
+                f"{name}: grace={grace!r} is longer than the history of the table, {history} ms: "
+                "records that waited would find no row: give the table a longer versioned=..."
+            )
     return left._graph.add(
         Step(
             name or f"join({table._name})",
