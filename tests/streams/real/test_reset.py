@@ -20,8 +20,12 @@ pytestmark = pytest.mark.real
 
 def reset(app: App, *words: str) -> tuple[int, str, str]:
     """Exit code, output and errors of the command."""
-    command = [sys.executable, "-m", "moldau.cli", "streams", "reset"]
-    command += [f"tests.streams.real.apps:{app.which}", "-b", app.servers]
+    return reset_of(app, f"tests.streams.real.apps:{app.which}", *words)
+
+
+def reset_of(app: App, *words: str) -> tuple[int, str, str]:
+    """Do the same for what the words name."""
+    command = [sys.executable, "-m", "moldau.cli", "streams", "reset", "-b", app.servers]
     done = subprocess.run(  # noqa: S603 - our own command
         [*command, "--state", str(app.state), *words],
         env={**os.environ, "APP": app.name},
@@ -95,6 +99,33 @@ def test_an_app_can_begin_with_what_comes_from_now_on(
     app.write("new")
     app.read(lambda found: found == {"new": 1})
     app.stop(running)
+
+
+def test_an_application_id_is_reset_without_its_module(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    app = App(moldau_broker.bootstrap_servers, f"renamed-{tmp_path.name}", tmp_path).make()
+    of_app = ("--application-id", app.name, "--input-topics", f"{app.name}-lines")
+    code, _, err = reset_of(app, *of_app)
+    assert (code, err.count("\n")) == (2, 1)
+    assert f"there is no group {app.name}" in err
+
+    running = app.start()
+    app.write("to be")
+    app.read(lambda found: found == {"to": 1, "be": 1})
+    app.stop(running)
+    made = topics_of(app) - {"-lines", "-out", "-largest"}
+    code, out, _ = reset_of(app, "--application-id", app.name, "--json")
+    plan = json.loads(out)
+    assert {each.removeprefix(app.name) for each in plan["topics"]} == made
+    assert plan["offsets"] == [], "no input was named"
+
+    code, out, err = reset_of(app, *of_app, "--execute")
+    assert (code, err) == (0, "")
+    assert topics_of(app) == {"-lines", "-out", "-largest"}
+    assert not (app.state / app.name).exists()
+    code, out, _ = reset_of(app, *of_app, "--execute")
+    assert (code, out) == (0, f"{app.name} has nothing to reset: it begins there already\n")
 
 
 def test_inputs_that_are_not_there_are_told_of(

@@ -1,5 +1,8 @@
 """`moldau streams reset`: let an app read its topics again from the beginning.
 
+The app is given as MODULE:APP, or as its application id, such as one of Java's Kafka Streams or one
+that an app had before it was renamed: then its topics are found by their names.
+
 Deleted are the topics that the app makes, and its stores on this machine; then the offsets of its
 group are those of the beginning. What the app has written stays.
 
@@ -16,7 +19,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from moldau.cli.command import Context, Exit
+from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import opened_admin
 from moldau.cli.commands.group_plan import (
     DRY_RUN,
@@ -35,9 +38,16 @@ from moldau.cli.commands.group_reset import (
     place_of,
     plan_group,
 )
+from moldau.cli.names import name_of
 from moldau.cli.output import write_json, write_lines
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.streams.commands.given_app import load_app
+from moldau.streams.commands.reset_topics import (
+    AppTopics,
+    check_id,
+    topics_of_id,
+    topics_of_plan,
+)
 
 if TYPE_CHECKING:
     from moldau.client import Admin, OffsetAndMetadata, TopicPartition
@@ -48,23 +58,21 @@ DESCRIPTION: Final = """\
 Lets a stopped app read its inputs again, from where their logs begin or another place. Deletes the
 topics that the app makes for itself, and its stores on this machine; topics that it writes to stay
 as they are. Without --execute nothing is changed: the output shows what would be. Stores on other
-machines have to be deleted there. An app on Spark has offsets and stores in its checkpoint too:
-delete that directory."""
+machines have to be deleted there. --application-id resets an app without its module, such as one of
+Java's Kafka Streams, or one that has another name now. An app on Spark has offsets and stores in
+its checkpoint too: delete that directory."""
 
 
 @dataclass(frozen=True, slots=True)
 class Reset:
     """What a reset changes."""
 
-    app: str
+    topics: AppTopics
     offsets: Sequence[OffsetChange]
     forgotten: Sequence[TopicPartition]
     """Partitions of topics that are deleted, of which the group has offsets."""
-    topics: Sequence[str]
-    """The topics that are there and are deleted."""
-    kept: Sequence[str]
-    missing: Sequence[str]
-    """Inputs that do not exist."""
+    untouched: Sequence[str]
+    """Other topics of which the group has offsets."""
     stores: str | None = None
     """The directory of the app's stores on this machine, if there is one."""
     obstacles: Sequence[str] = field(default=())
@@ -73,11 +81,32 @@ class Reset:
     def is_done(self) -> bool:
         """Whether nothing is left to change."""
         is_moved = any(each.after not in (None, each.before) for each in self.offsets)
-        return not (self.topics or self.stores or self.forgotten or is_moved)
+        return not (self.topics.made or self.stores or self.forgotten or is_moved)
 
 
 def add_reset(parser: ArgumentParser) -> None:
-    """Add the options that say where the app begins again, and where its stores are."""
+    """Add the options that name the app, say where it begins again, and where its stores are."""
+    parser.add_argument(
+        "app", metavar="MODULE:APP", nargs="?", help="where the app is, as word_count:app"
+    )
+    parser.add_argument(
+        "--application-id",
+        metavar="ID",
+        type=name_of("group"),
+        help="of an app without its module; its topics are found by their names",
+    )
+    parser.add_argument(
+        "--input-topics",
+        metavar="TOPIC,...",
+        default="",
+        help="with --application-id: the inputs that it reads again",
+    )
+    parser.add_argument(
+        "--internal-topics",
+        metavar="TOPIC,...",
+        default="",
+        help="with --application-id: delete only these of its topics",
+    )
     add_beginnings(parser)
     parser.add_argument("--state", metavar="DIR", help="the directory of the stores")
     add_execute(parser)
@@ -88,27 +117,64 @@ def reset_app(arguments: Namespace, context: Context) -> int:
     from moldau.runtime.places import absolute_path
     from moldau.streams.worker.state_directory import DEFAULT
 
-    plan = load_app(arguments.app, absolute_path(".")).plan()
+    plan = _plan_of(arguments)
+    app = arguments.application_id if plan is None else plan.app
+    check_id(app)
     arguments.to_earliest = not (
         arguments.to_latest or arguments.to_datetime or arguments.by_duration
     )
     wanted = place_of(arguments, {})
-    directory = posixpath.join(absolute_path(arguments.state or DEFAULT), plan.app)
+    directory = posixpath.join(absolute_path(arguments.state or DEFAULT), app)
     with opened_admin(arguments, context) as admin, ExitStack() as left:
         files = admin.runtime.files
         running = left.enter_context(_held(directory, files))
         stores = directory if files.exists(directory) else None
         time = wanted.time(admin.runtime.clock.wall_ms())
-        found = admin.run(lambda client: _planned(client, plan, wanted, time, (stores, running)))
+        topics = admin.run(lambda client: _topics(client, plan, arguments))
+        found = admin.run(lambda client: _planned(client, topics, wanted, time, (stores, running)))
         problems = list(found.obstacles)
         if arguments.execute and not problems and not found.is_done:
-            problems = admin.run(lambda client: _delete_topics(client, found.topics))
+            problems = admin.run(lambda client: _delete_topics(client, topics.made))
             if not problems and stores is not None:
                 files.remove_tree(stores)
             if not problems:
                 problems = admin.run(lambda client: _change_offsets(client, found))
     _tell(arguments, context, found, problems)
     return Exit.FAILED if problems and arguments.execute else Exit.DONE
+
+
+def _plan_of(arguments: Namespace) -> Plan | None:
+    """Return the plan of the app; None if an application id is given. Raise UsageError for both."""
+    from moldau.runtime.places import absolute_path
+
+    if (arguments.app is None) == (arguments.application_id is None):
+        raise UsageError("name the app: give either MODULE:APP or --application-id ID")
+    if arguments.app is None:
+        return None
+    for name in ("input_topics", "internal_topics"):
+        if getattr(arguments, name):
+            option = name.replace("_", "-")
+            raise UsageError(f"--{option} has no effect with MODULE:APP, which names its topics")
+    return load_app(arguments.app, absolute_path(".")).plan()
+
+
+async def _topics(client: Admin, plan: Plan | None, arguments: Namespace) -> AppTopics:
+    """Return the topics of the app. Raise UsageError if nothing has the application id."""
+    existing = {each.name for each in await client.list_topics()}
+    if plan is not None:
+        return topics_of_plan(plan, existing)
+    app = arguments.application_id
+    inputs, internal = (
+        [name for each in given.split(",") if (name := each.strip())]
+        for given in (arguments.input_topics, arguments.internal_topics)
+    )
+    groups = {each.group_id: each for each in await client.list_groups()}
+    found = topics_of_id(app, inputs, internal, existing, groups)
+    if app in groups and groups[app].type.lower() == "streams" and groups[app].state != _EMPTY:
+        raise UsageError(f"group {app} is in use: stop the app first")  # KIP-1071: not described
+    if app not in groups and not found.made:
+        raise UsageError(f"there is no group {app}, and no topic that an app {app} has made")
+    return found
 
 
 @contextmanager
@@ -130,47 +196,28 @@ def _held(directory: str, files: Files) -> Iterator[list[str]]:
 
 async def _planned(
     client: Admin,
-    plan: Plan,
+    topics: AppTopics,
     wanted: Wanted,
     time: int | None,
     here: tuple[str | None, list[str]],
 ) -> Reset:
     """Return what a reset changes. `here` are the stores of this machine and its obstacles."""
-    from moldau.streams.plan.description import made_topics
-
-    app = plan.app
-    existing = {each.name for each in await client.list_topics()}
-    read, missing = _read_topics(plan, existing)
-    made = [each for each in made_topics(plan) if each in existing]
+    app = topics.app
     committed = await _committed(client, app)
-    parts = [where for topic in read for where in await _partitions(client, topic)]
+    parts = [where for topic in topics.read for where in await _partitions(client, topic)]
     rules = dict.fromkeys(parts, wanted.rule)
     steps = await plan_group(client, app, committed, rules, time)
     members = await members_of(client, [app])
     hindered = [line for lines in obstacles(steps, members).values() for line in lines]
-    own = set(made_topics(plan))
+    there = {*topics.read, *topics.made, *topics.own, *topics.missing}
     return Reset(
-        app,
+        topics,
         steps,
-        sorted(where for where in committed if where.topic in own),
-        made,
-        sorted(plan.outputs() & existing - own),
-        missing,
+        sorted(where for where in committed if where.topic in topics.own),
+        sorted({where.topic for where in committed} - there),
         here[0],
         [*here[1], *hindered],
     )
-
-
-def _read_topics(plan: Plan, existing: set[str]) -> tuple[list[str], list[str]]:
-    """Return the inputs of which the app commits offsets, those that exist and the others."""
-    from moldau.streams.plan.patterns import matches
-
-    by_pattern = matches(plan, existing)
-    own = {topic.name for topic in plan.repartitions}
-    named = {topic for each in plan.programs for topic in each.inputs} - own
-    chosen = {topic for topics in by_pattern.values() for topic in topics}
-    wanted = (named - by_pattern.keys()) | chosen
-    return sorted(wanted & existing), sorted(wanted - existing)
 
 
 async def _committed(client: Admin, group: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
@@ -205,7 +252,7 @@ async def _change_offsets(client: Admin, found: Reset) -> list[str]:
     """Forget the offsets of topics that are gone, and set those of the inputs."""
     problems = []
     if found.forgotten:
-        answers = await client.delete_group_offsets(found.app, found.forgotten)
+        answers = await client.delete_group_offsets(found.topics.app, found.forgotten)
         problems = [
             f"offset of {where} is not deleted: {error}"
             for where, error in answers.items()
@@ -215,37 +262,51 @@ async def _change_offsets(client: Admin, found: Reset) -> list[str]:
     return [*problems, *done.problems]
 
 
+_EMPTY: Final = "Empty"
 _GONE: Final = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 def _tell(arguments: Namespace, context: Context, found: Reset, problems: Sequence[str]) -> None:
+    app = found.topics.app
     is_done = arguments.execute and not problems
     if arguments.json:
         facts = {
-            "app": found.app,
+            "app": app,
             "executed": is_done,
             "obstacles": list(problems),
-            "topics": list(found.topics),
+            "topics": list(found.topics.made),
+            "kept": list(found.topics.kept),
+            "missing": list(found.topics.missing),
+            "others": list(found.topics.others),
             "stores": found.stores,
             "offsets": [facts_of(each) for each in found.offsets],
         }
         write_json(context.out, facts)
     elif found.is_done and not problems:
-        write_lines(context.out, [f"{found.app} has nothing to reset: it begins there already"])
+        write_lines(context.out, [f"{app} has nothing to reset: it begins there already"])
     else:
         _write(context, found, is_done=is_done)
         if not arguments.execute:
             write_lines(context.out, [DRY_RUN])
-    notes = [f"input {each} does not exist" for each in found.missing]
+    notes = [f"input {each} does not exist" for each in found.topics.missing]
+    notes += [
+        f"{each} stays: its name may be one of another app; --internal-topics deletes it"
+        for each in found.topics.others
+    ]
+    notes += [
+        f"the offsets of {each} stay: it is no input"
+        + (" in --input-topics" if arguments.app is None else " of the app")
+        for each in found.untouched
+    ]
     write_lines(context.err, (f"moldau: {each}" for each in (*notes, *problems)))
 
 
 def _write(context: Context, found: Reset, *, is_done: bool) -> None:
     write_steps(context, found.offsets)
     verb = "deleted" if is_done else "to delete"
-    if found.topics:
-        write_lines(context.out, [f"topics {verb}: {', '.join(found.topics)}"])
+    if found.topics.made:
+        write_lines(context.out, [f"topics {verb}: {', '.join(found.topics.made)}"])
     if found.stores is not None:
         write_lines(context.out, [f"stores {verb}: {found.stores}"])
-    if found.kept:
-        write_lines(context.out, [f"kept as they are: {', '.join(found.kept)}"])
+    if found.topics.kept:
+        write_lines(context.out, [f"kept as they are: {', '.join(found.topics.kept)}"])

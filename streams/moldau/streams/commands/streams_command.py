@@ -137,7 +137,6 @@ def _add_reset(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
         description=DESCRIPTION,
     )
     add_connection_arguments(reset)
-    _add_app(reset)
     add_reset(reset)
     return reset
 
