@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -90,3 +91,26 @@ def test_a_foreign_key_of_another_type_is_refused() -> None:
 
     with pytest.raises(TopologyError, match="they would never meet"):
         left.join(right, on=lambda row: row, name="j")
+
+
+class Tagged(msgspec.Struct):
+    to: str
+    tags: set[str]
+
+
+def test_rows_with_sets_are_still_joined_after_a_restart() -> None:
+    """Equal sets come in any order, and an answer to another version of a row is dropped."""
+    app = Streams("app")
+    rows = app.table("rows", Tagged, key=int)
+    names = app.table("names", str, key=str)
+    rows.join(names, lambda row, name: name, on=lambda row: row.to, name="j").changes().to("out")
+    driver = app.test()
+    tags = [{f"{row}-{tag}-{tag * 7919}" for tag in range(6)} for row in range(40)]
+    driver.pipe_all("rows", [(at, Tagged("n", each), 0) for at, each in enumerate(tags)])
+    driver.pipe("names", "one", key="n")
+    driver.read("out")
+    driver.restart()
+
+    driver.pipe("names", "two", key="n")
+
+    assert {each.key: each.value for each in driver.read("out")} == dict.fromkeys(range(40), "two")

@@ -12,6 +12,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn, get_args, get_origin
 
 import msgspec
+import msgspec.inspect
 
 from moldau.streams.problems import TopologyError
 from moldau.streams.serdes.awaitables import true_unless_awaitable
@@ -171,7 +172,9 @@ def _json(kind: Any) -> Codec:
             "declare a msgspec.Struct, dataclass, pydantic model or Codec"
         ) from None
     hashable = _is_hashable(kind)
-    encode: Callable[[Any], bytes] = _key_encoder.encode if hashable else _encoder.encode
+    # Equal sets come in any order, and some steps compare values by their bytes.
+    is_ordered = hashable or _has_sets(msgspec.inspect.type_info(kind), set())
+    encode: Callable[[Any], bytes] = _key_encoder.encode if is_ordered else _encoder.encode
     return Codec(type_name(kind), encode, decoder.decode, hashable, _is_immutable(kind), kind)
 
 
@@ -197,6 +200,20 @@ def _is_hashable(kind: Any) -> bool:
         fields = msgspec.structs.fields(kind)
         return config.frozen and config.eq and all(_is_hashable(each.type) for each in fields)
     return False
+
+
+def _has_sets(info: Any, seen: set[int]) -> bool:
+    """Whether values of a type, as msgspec describes it, may have sets in them."""
+    if id(info) in seen:
+        return False
+    seen.add(id(info))
+    if isinstance(info, msgspec.inspect.SetType | msgspec.inspect.FrozenSetType):
+        return True
+    parts = [getattr(info, name, None) for name in ("item_type", "key_type", "value_type")]
+    for name in ("item_types", "types"):
+        parts += getattr(info, name, ())
+    parts += [field.type for field in getattr(info, "fields", ())]
+    return any(_has_sets(part, seen) for part in parts if part is not None)
 
 
 def _is_immutable(kind: Any) -> bool:
