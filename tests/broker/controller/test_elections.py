@@ -10,6 +10,7 @@ from moldau.errors.codes import ErrorCode
 from moldau.protocol.messages.elect_leaders import (
     ElectLeadersRequest,
     ElectLeadersResponse,
+    PartitionResult,
     TopicPartitions,
 )
 from tests.broker.controller.cluster import Cluster, topic
@@ -45,13 +46,15 @@ class Led(Cluster):
         return [each.leader for each in known.partitions.values()]
 
     def elect(self, kind: int, name: str, *partitions: int) -> list[ErrorCode]:
+        return [ErrorCode(each.error_code) for each in self.results(kind, name, *partitions)]
+
+    def results(self, kind: int, name: str, *partitions: int) -> list[PartitionResult]:
         request = ElectLeadersRequest(
             election_type=kind,
             topic_partitions=[TopicPartitions(topic=name, partitions=list(partitions))],
         )
         answer = self.ask(request, ElectLeadersResponse)
-        rows = answer.replica_election_results[0].partition_result
-        return [ErrorCode(each.error_code) for each in rows]
+        return answer.replica_election_results[0].partition_result
 
 
 def test_a_preferred_replica_leads_again_after_the_interval() -> None:
@@ -127,6 +130,9 @@ def test_elections_that_are_asked_for_have_kafkas_codes() -> None:
         ErrorCode.ELECTION_NOT_NEEDED,
         ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
     ]
+    (partition,), (missing,) = cluster.results(0, "t", 7), cluster.results(0, "v", 0)
+    assert partition.error_message == "partition t-7 does not exist"
+    assert missing.error_message == "topic v does not exist"
     cluster.beat(1, want_fence=True)
     assert cluster.elect(0, "t", 0) == [ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE]
     cluster.beat(3, want_fence=True)

@@ -164,6 +164,8 @@ def test_offsets_of_a_sink_are_those_of_its_group(
     where = {"kafka_topic": name, "kafka_partition": 0}
     stored = {"offsets": [{"partition": where, "offset": {"kafka_offset": 5}}]}
     wait_until(lambda: worker.ask("GET", one)[1] == stored, "offsets are committed")
+    runs = connect("offsets", name, "--reset", "--url", worker.url)
+    assert (runs.returncode, f"`moldau connect stop {name}`" in runs.stderr) == (1, True)
     worker.ask("PUT", f"/connectors/{name}/stop")
     worker.wait_for(name, "STOPPED")
 
@@ -199,6 +201,8 @@ def test_bad_records_go_to_the_dead_letter_queue_and_back(
     assert letter["stage"] == "TASK_PUT"
     assert letter["exception.message"] == "refused: 0:2"
 
+    bad = connect("dlq", "replay", name, "--to", "a/b", *words)
+    assert (bad.returncode, "the name of a topic has" in bad.stderr) == (2, True)
     worker.ask("PATCH", f"/connectors/{name}/config", {"refuse": None})
     assert connect("dlq", "replay", name, *words).stdout.startswith("1 replayed")
     wait_until(lambda: "0:2" in content(out), "it came back")

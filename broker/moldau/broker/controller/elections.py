@@ -200,7 +200,9 @@ def _elect_one(
     if election is None:
         return _result(name[1], ErrorCode.INVALID_REQUEST, "there is no such election type"), None
     if topic is None or partition is None:
-        return _result(name[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION), None
+        missing = f"topic {name[0]}" if topic is None else f"partition {name[0]}-{name[1]}"
+        text = f"{missing} does not exist"
+        return _result(name[1], ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, text), None
     if not _is_needed(partition, election):
         return _result(name[1], ErrorCode.ELECTION_NOT_NEEDED), None
     active = image.brokers.active_ids()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import json
 from argparse import ArgumentParser, Namespace
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 from moldau.cli.command import Context, Exit, UsageError
-from moldau.cli.connect_rest import Rest, add_json, add_url
+from moldau.cli.connect_rest import Rest, RestRefused, add_json, add_url
 from moldau.cli.output import write_json, write_table
 
 Act = Callable[[Namespace, Context], int]
@@ -70,6 +70,8 @@ def create_connectors(arguments: Namespace, context: Context) -> int:
     return _done(arguments, context, "updated" if arguments.update else "created", done)
 
 
+_RUNS: Final = "must be in the STOPPED state"
+"""What the worker says of offsets of a connector that is not stopped, in the words of Java's."""
 _DONE = {"pause": "paused", "resume": "resumed", "stop": "stopped"}
 
 
@@ -101,17 +103,28 @@ def delete_connectors(arguments: Namespace, context: Context) -> int:
     return _done(arguments, context, "deleted", arguments.names)
 
 
+def _offsets(rest: Rest, arguments: Namespace) -> Any:
+    path = rest.connector(arguments.name, "/offsets")
+    try:
+        if arguments.reset:
+            return rest.ask("DELETE", path)
+        if arguments.set:
+            return rest.ask("PATCH", path, _body(arguments.set))
+    except RestRefused as error:
+        if _RUNS not in str(error):
+            raise
+        raise RestRefused(
+            f"offsets change only while the connector is stopped: `moldau connect stop "
+            f"{arguments.name}` before, and `resume` after it"
+        ) from None
+    return rest.ask("GET", path)
+
+
 def change_offsets(arguments: Namespace, context: Context) -> int:
     if arguments.set and arguments.reset:
         raise UsageError("--set and --reset exclude each other")
     with Rest(arguments, context) as rest:
-        path = rest.connector(arguments.name, "/offsets")
-        if arguments.reset:
-            answer = rest.ask("DELETE", path)
-        elif arguments.set:
-            answer = rest.ask("PATCH", path, _body(arguments.set))
-        else:
-            answer = rest.ask("GET", path)
+        answer = _offsets(rest, arguments)
     if arguments.json:
         write_json(context.out, answer)
     elif "message" in answer:

@@ -55,6 +55,11 @@ def configure(actions: Any) -> None:
 
 
 def act(arguments: Namespace, context: Context) -> int:
+    from moldau.connect.config.topics import topic_name_problem
+
+    problem = None if arguments.to is None else topic_name_problem(arguments.to)
+    if problem is not None:
+        raise UsageError(f"--to {arguments.to!r}: {problem}")
     with Rest(arguments, context) as rest:
         config = rest.ask("GET", rest.connector(arguments.name, "/config"))
     queue = config.get(NAME, "").strip()
