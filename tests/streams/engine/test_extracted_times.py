@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from moldau.streams import Streams
+from moldau.streams import Streams, tumbling
 from moldau.streams.testing.driver import Driver
 
 
@@ -30,3 +30,15 @@ def joined(batch: int) -> list[str]:
 
 def test_the_lowest_time_of_the_app_runs_first() -> None:
     assert [joined(batch) for batch in (1, 7, 500)] == [["y@20 one@10", "z@40 two@30"]] * 3
+
+
+def test_a_time_that_no_record_can_have_fails_its_record() -> None:
+    app = Streams("app", on_error="skip")
+    stream = app.stream("in", int, key=str, timestamp=lambda value, _: value)
+    stream.group_by_key().window(tumbling("1s")).count(name="n").changes().to("out")
+    driver = app.test()
+
+    driver.pipe_all("in", [("a", 2**63, 0), ("a", 2**63 - 1000, 0), ("b", 2**70, 0)])
+
+    assert driver.counters()["skipped"] == 2
+    assert len(driver.read("out")) == 1

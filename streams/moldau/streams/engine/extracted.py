@@ -6,12 +6,13 @@ They decide which input of a task comes first, and are the records' times when t
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, Final
 
 from moldau.streams.engine.batches import Chunk
 from moldau.streams.plan import operations as op
 from moldau.streams.plan.plan import Program
 
+TIME_MAX: Final = 2**63 - 1
 Stamp = Callable[[Chunk], Sequence[int]]
 
 
@@ -27,9 +28,12 @@ def stamps_of(program: Program) -> dict[str, Stamp]:
 
 
 def whole(time: Any) -> int:
-    """Return the time that a timestamp function gave. Raise TypeError unless it is an int."""
+    """Return the time that a timestamp function gave. Raise TypeError unless it is an int, and
+    ValueError for one that no record can have."""
     if isinstance(time, int):
-        return time
+        if time > TIME_MAX:
+            raise ValueError(f"timestamp= returned {time}; a time is 2**63 - 1 at most")
+        return int(time)
     raise TypeError(
         f"timestamp= returned {time!r}; return milliseconds since 1970 as an int,"
         " int(seconds * 1000) for example"

@@ -17,7 +17,7 @@ from moldau.streams.engine.batches import Chunk
 from moldau.streams.engine.clock import Clock
 from moldau.streams.engine.construction import Store, make_operator, make_store
 from moldau.streams.engine.current import Current
-from moldau.streams.engine.extracted import require_time, whole
+from moldau.streams.engine.extracted import TIME_MAX, require_time, whole
 from moldau.streams.engine.failures import Emission
 from moldau.streams.engine.flight import Arrivals, Flight, several_ways
 from moldau.streams.engine.getters import as_of_getter, newest_check, table_getter
@@ -312,7 +312,7 @@ class Network:
         if operation.timestamp is not None:
             stamp = writer.bind(operation.timestamp, "timestamp")
             writer.line(f"time = {stamp}(value, time)")
-            with writer.block("if type(time) is not int"):
+            with writer.block(f"if type(time) is not int or time > {TIME_MAX}"):
                 writer.line(f"time = {writer.bind(whole, 'whole')}(time)")
         with writer.block("if time >= 0"):
             if isinstance(operation, op.Source):
