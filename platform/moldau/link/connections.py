@@ -103,6 +103,12 @@ class Connections:
         if link is not None and link.connection is not None:
             link.connection.close()
 
+    def hang_up_all(self, address: Address) -> None:
+        """Close the connections of all lanes to the address. Their requests fail."""
+        for link in self._links.values():
+            if link.address == address and link.connection is not None:
+                link.connection.close()
+
     def keep_only(self, addresses: Collection[Address], *, end_busy: bool = False) -> None:
         """Close connections to other addresses; those with requests only if `end_busy`."""
         for key, link in list(self._links.items()):

@@ -82,6 +82,12 @@ class Peers:
         if address is not None:
             self._connections.hang_up(address, lane)
 
+    def hang_up_all(self, node_id: int) -> None:
+        """Close the connections of all lanes to that broker. Their requests fail."""
+        address = self.addresses.get(node_id)
+        if address is not None:
+            self._connections.hang_up_all(address)
+
     async def aclose(self) -> None:
         """Close all connections; requests in flight fail."""
         await self._connections.aclose()

@@ -26,6 +26,7 @@ class Replication:
 
     def __init__(self, node: Node, log: Logger) -> None:
         self._node = node
+        self._fenced: frozenset[int] = frozenset()
         timeout_s = node.settings[rows.replica_socket_timeout_ms] / 1000
         self.peers = Peers(
             node.runtime,
@@ -54,7 +55,9 @@ class Replication:
         node.on_follower_caught_up = self._isr.on_caught_up
 
     def update(self, image: Image) -> None:
-        """Use the addresses of the brokers in the image."""
+        """Use the addresses of the brokers in the image. Requests to a broker that has been fenced
+        since the last image fail at once: one that died with its machine answers none of them, and
+        each would wait for its own time."""
         name = read_listeners(self._node.settings).inter_broker
         addresses = {
             broker.broker_id: Address(at.host, at.port)
@@ -63,6 +66,12 @@ class Replication:
             for at in broker.endpoints
             if at.name == name
         }
+        fenced = frozenset(
+            broker.broker_id for broker in image.brokers.by_id.values() if broker.is_fenced
+        )
+        for each in fenced - self._fenced:
+            self.peers.hang_up_all(each)
+        self._fenced = fenced
         if addresses != self.peers.addresses:
             self.peers.update(addresses)
 
