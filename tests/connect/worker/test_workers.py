@@ -176,3 +176,24 @@ def test_statuses_are_of_the_new_worker_when_the_group_was_gone(scene: Scene) ->
         wait_until(lambda: owners(second, "some", "others") == {mine}, "all run at the new one")
         second.wait_for("some", "RUNNING", "RUNNING")
         assert second.stop() == 0
+
+
+def test_offsets_change_when_the_tasks_on_other_workers_have_ended(scene: Scene) -> None:
+    names = [f"numbers-{number}" for number in range(3)]
+    with ExitStack() as stack:
+        leader = stack.enter_context(scene.worker(**QUICK))
+        other = stack.enter_context(scene.worker(**QUICK))
+        for name in names:
+            leader.create(name, numbers(scene.name, 1_000, pause_ms="1500"))
+        theirs = {other.url.removeprefix("http://")}
+        wait_until(lambda: any(owners(leader, each) == theirs for each in names), "both have tasks")
+        name = next(each for each in names if owners(leader, each) == theirs)
+        one = f"/connectors/{name}/offsets"
+        wait_until(lambda: leader.ask("GET", one)[1]["offsets"], "it has an offset")
+        wanted = {"offsets": [{"partition": {"task": "0"}, "offset": {"next": 500}}]}
+
+        leader.ask("PUT", f"/connectors/{name}/stop")
+        assert leader.ask("PATCH", one, wanted)[0] == 200
+
+        assert other.stop() == 0  # its tasks have ended, and stored what they had to store
+        assert leader.ask("GET", one) == (200, wanted)

@@ -76,6 +76,9 @@ class GroupMembership(Membership):
         self._reported = EMPTY
         """What the last join has reported as owned: the assignment builds on it."""
         self._shared = EMPTY
+        self._of_others = EMPTY
+        """At the leader: what the other workers have reported and got in the last round. What they
+        have to stop is in it until they have stopped it and joined again."""
         self._leader_url: str | None = None
         self._is_leader = False
         self._later: asyncio.Task[None] | None = None
@@ -103,6 +106,9 @@ class GroupMembership(Membership):
 
     def assignment(self, image: ConfigImage) -> Assignment:
         return self._mine
+
+    def others_have(self, connector: str) -> bool:
+        return any(task.connector == connector for task in self._of_others.tasks)
 
     async def start(self) -> None:
         """Join the group. On return this worker has its first assignment."""
@@ -192,6 +198,10 @@ class GroupMembership(Membership):
         now_ms = self._runtime.clock.monotonic_ns() // 1_000_000
         found = self._assignor.share(configured, owned, now_ms)
         self._shared = configured
+        others = states.keys() - {leader_id}
+        self._of_others = union(
+            each for member in others for each in (owned[member], found.assigned[member])
+        )
         return {
             member: write_share(
                 version,
@@ -218,8 +228,10 @@ class GroupMembership(Membership):
         self._leader_url = share.leader_url
         if assigned.is_leader:
             self._led_generation = assigned.generation
-        elif self._configs.log.position <= share.config_offset:
-            self._shared = assigned_alone(self._configs.image)
+        else:
+            self._of_others = EMPTY
+            if self._configs.log.position <= share.config_offset:
+                self._shared = assigned_alone(self._configs.image)
         if VERSIONS[assigned.protocol] == 0:
             self._mine = share.assigned
         else:

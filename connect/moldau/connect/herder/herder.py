@@ -269,9 +269,11 @@ class Herder:
             await self._reconciled.wait()
 
     def has_tasks(self, name: str) -> bool:
-        """Whether a task of the connector runs here, or may be started."""
+        """Whether a task of the connector runs, or may be started. Other workers count if this one
+        leads."""
         runs_here = any(task.connector == name for task in self.running_tasks())
-        return runs_here or bool(self.configs.image.tasks(name))
+        runs = runs_here or self.membership.others_have(name)
+        return runs or bool(self.configs.image.tasks(name))
 
     async def tasks_ended(self, name: str) -> None:
         """Wait until the connector has no tasks, at most for the time that a stop may take."""

@@ -27,6 +27,10 @@ class Membership(ABC):
     def assignment(self, image: ConfigImage) -> Assignment:
         """Return the connectors and tasks that this worker has to run now."""
 
+    def others_have(self, connector: str) -> bool:
+        """Whether another worker may still run a task of this connector, as the leader knows."""
+        return False
+
     @abstractmethod
     async def start(self) -> None:
         """Join the group."""
