@@ -9,6 +9,7 @@ import sqlalchemy as sa
 
 from moldau.connect.api import ConnectError
 from moldau.connectors.jdbc.source import JdbcSourceConnector
+from tests.connectors.contexts import WatchContext
 from tests.connectors.jdbc.tasks import drained, source_task
 from tests.databases import TestDatabase, database, mariadb_server, postgresql_server
 
@@ -125,3 +126,22 @@ def test_a_view_is_said_to_need_its_table_type(database: TestDatabase) -> None:
     assert "table.types=VIEW" in found.text
     views = {**props, "table.whitelist": "seen_item", "table.types": "VIEW"}
     assert JdbcSourceConnector().dry_run(views) == []
+
+
+@pytest.mark.databases("postgresql")
+def test_connections_that_are_lost_between_two_looks_for_tables_are_not_told(
+    database: TestDatabase,
+) -> None:
+    database.run(CREATE)
+    context, connector = WatchContext(), JdbcSourceConnector()
+    connector.initialize(context)
+    connector.start({"connection.url": database.url, "topic.prefix": "t", "mode": "bulk"})
+    try:
+        database.run(
+            "SELECT pg_terminate_backend(pid) FROM pg_stat_activity "
+            "WHERE datname = current_database() AND pid <> pg_backend_pid()"
+        )
+        connector._look()
+        assert context.waits_for is None
+    finally:
+        connector.stop()

@@ -146,7 +146,8 @@ class JdbcSourceConnector(SourceConnector):
                 config = self._config
                 found = list_tables(connection, config.schema_pattern, config.table_types)
         finally:
-            self._database.release()
+            # Until the next look an idle connection may be lost, and that look would fail for it.
+            self._database.close()
         return tuple(selected(self._config, found))
 
     def _look(self) -> None:
