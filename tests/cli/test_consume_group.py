@@ -187,6 +187,8 @@ def test_a_group_of_another_kind_is_one_line(shell: Shell) -> None:
         (("--partition", "1"), "--partition"),
         (("--last", "1"), "--last"),
         (("--from", "soon"), "no place"),
+        (("--format", "%v", "--json"), "not with --json"),
+        (("--format", "full", "--keys"), "not with --keys"),
     ],
 )
 def test_mistakes_are_told_without_a_cluster(words: tuple[str, ...], told: str) -> None:

@@ -153,7 +153,7 @@ MALFORMED: list[tuple[str, str, str, Mapping[str, object]]] = [
     ("a.yaml", "a: 1\nb: \x07\n", "not YAML", {"line": 2, "column": 4}),
     ("a.yaml", "a: !!python/object:os.system {}\n", "not a plain value", {"line": 1}),
     ("a.yaml", "a: !!binary aGk=\n", "not a plain value", {"line": 1}),
-    ("a.yaml", "a: 1\n--- \nb: 2\n", "not YAML", {"line": 2}),
+    ("a.yaml", "a: 1\n--- \nb: 2\n", "a file has one document", {"line": 2}),
     ("a.yaml", "a: &x {b: 1}\nc: {<<: *x}\n", "merge keys", {"line": 2, "column": 5}),
     ("a.yaml", "- 1\n", "map of settings", {"line": 1}),
     ("a.yaml", "a: [[1]]\n", "not a plain value", {"line": 1, "column": 5}),

@@ -89,6 +89,7 @@ def test_a_connector_is_paused_resumed_and_restarted(tmp_path: Path) -> None:
             async with browser(servers, connect=url) as client:
                 down = await client.get("/connectors")
                 assert (down.status_code, "no Connect worker answers" in down.text) == (502, True)
+                assert "Connect does not answer" in down.text
             async with browser(servers) as client:
                 assert "--connect URL" in (await client.get("/connectors")).text
 

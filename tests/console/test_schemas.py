@@ -11,6 +11,7 @@ from moldau.console.access import Access
 from moldau.console.schemas import Line, difference
 from moldau.runtime.real import RealRuntime
 from moldau.testing import EmbeddedBroker
+from tests.cli.shell import Shell
 from tests.console.shown import browser
 from tests.registry.served import USER, USER_2, instance
 
@@ -67,3 +68,9 @@ def test_subjects_versions_what_changed_and_what_may_follow() -> None:
                 assert "--registry URL" in (await client.get("/schemas")).text
 
     asyncio.run(run())
+
+
+def test_a_console_with_an_address_of_no_registry_does_not_start() -> None:
+    done = Shell("127.0.0.1:1")("console", "--registry", "foo")
+    assert done.code == 2, done
+    assert done.err.startswith("moldau: --registry: ")

@@ -32,6 +32,7 @@ _LIST: Final = _TAG + "seq"
 # PyYAML quotes text of the file like Python does, and names of tokens in the same way.
 _QUOTED: Final = re.compile(r"""[ ]?(?:'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*")""")
 _TOKEN: Final = re.compile(r" ?'(?:<[a-z ]+>|[]\[{},?:-])'")
+_SECOND: Final = "but found another document"
 _OWN_WORDS: Final = (
     "expected ",
     "found ",
@@ -70,6 +71,8 @@ def _own_words(problem: str | None) -> str:
     """Return PyYAML's message without the text that it quotes from the file."""
     if problem is None or not problem.startswith(_OWN_WORDS):
         return "malformed"
+    if problem.startswith(_SECOND):
+        return "a file has one document, and --- begins another: use a file for each"
     words = _QUOTED.sub(lambda match: match[0] if _TOKEN.fullmatch(match[0]) else "", problem)
     return words.removesuffix(", but found")
 

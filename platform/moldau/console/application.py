@@ -111,18 +111,20 @@ class Guard:
                 return failure(request, 403, "This console is read-only", READ_ONLY)
             return failure(request, 403, "That is not allowed", str(error))
         except BadForm as error:
-            return failure(request, 400, "That does not work yet", str(error))
+            return failure(request, 400, "Something in the form does not fit", str(error))
         except KafkaError as error:
             status = 404 if error.code in MISSING else 400 if error.code in UNFIT else 502
             title = "It is not there" if status == 404 else "The cluster refuses"
             return failure(request, status, title, str(error))
         except RegistryError as error:
             status = 404 if error.is_of_record else 502
-            title = "It is not there" if status == 404 else "The registry refuses"
+            refused = "The registry refuses" if error.status else "The registry does not answer"
+            title = "It is not there" if status == 404 else refused
             return failure(request, status, title, str(error))
         except Refused as error:
             status = 404 if error.is_missing else 502
-            title = "It is not there" if error.is_missing else error.title
+            refused = error.title if error.status else error.silent_title
+            title = "It is not there" if error.is_missing else refused
             return failure(request, status, title, str(error))
         except (MoldauError, ValueError) as error:
             return failure(request, 400, "That does not work", str(error))

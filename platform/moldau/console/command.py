@@ -9,7 +9,12 @@ from typing import TYPE_CHECKING, Final
 from moldau.cli.addresses import host_and_port
 from moldau.cli.command import Context, Exit, UsageError
 from moldau.cli.commands.cluster_connection import add_connection_arguments, profile_beside
-from moldau.cli.commands.registry_place import URL, VARIABLE, registry_place
+from moldau.cli.commands.registry_place import (
+    URL,
+    VARIABLE,
+    check_registry,
+    registry_place,
+)
 from moldau.cli.summaries import SUMMARIES
 from moldau.console.options import AUDIT, VisitorOptions, add_visitor_options, check_options
 
@@ -81,6 +86,8 @@ class ConsoleCommand:
         settings = client_settings(arguments, context)
         clusters = (arguments.bootstrap, arguments.command_config)
         registry = registry_place(arguments.registry, context, *clusters)
+        if registry is not None:
+            check_registry(registry)
         shown = {**settings, **({} if registry is None else {URL: registry.url})}
         connect = _connect(arguments, context)
         if connect is not None:

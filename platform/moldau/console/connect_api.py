@@ -19,6 +19,7 @@ class ConnectRefused(Refused):
     """The worker rejected a request, or does not answer."""
 
     title: ClassVar[str] = "Connect refuses"
+    silent_title: ClassVar[str] = "Connect does not answer"
 
 
 class ConnectApi:

@@ -335,6 +335,7 @@ UNFIT: Final = frozenset(
         ErrorCode.INVALID_REPLICATION_FACTOR,
         ErrorCode.INVALID_REQUEST,
         ErrorCode.INVALID_TOPIC_EXCEPTION,
+        ErrorCode.NON_EMPTY_GROUP,
         ErrorCode.POLICY_VIOLATION,
         ErrorCode.SECURITY_DISABLED,
         ErrorCode.TOPIC_ALREADY_EXISTS,

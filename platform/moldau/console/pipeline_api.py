@@ -16,6 +16,7 @@ class PipelineRefused(Refused):
     """The pipeline does not answer."""
 
     title: ClassVar[str] = "The pipeline does not answer"
+    silent_title: ClassVar[str] = "The pipeline does not answer"
 
 
 class Part(BaseModel):

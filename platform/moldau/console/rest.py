@@ -18,6 +18,8 @@ class Refused(MoldauError):
 
     title: ClassVar[str] = "It refuses"
     """The heading of a page about it."""
+    silent_title: ClassVar[str] = "It does not answer"
+    """That heading if there was no answer."""
 
     def __init__(self, reason: str, status: int = 0) -> None:
         super().__init__(reason)

@@ -22,6 +22,7 @@ class AppRefused(Refused):
     """A worker of the app rejected a question, or does not answer."""
 
     title: ClassVar[str] = "The app does not answer that"
+    silent_title: ClassVar[str] = "The app does not answer"
 
 
 class Step(BaseModel):

@@ -113,9 +113,9 @@ class ConsumeCommand:
         parser.add_argument(
             "--format",
             type=_format,
-            default="value",
             metavar="FORMAT",
-            help=f"of a line: {', '.join(NAMES)}, or a template, as '%%t %%p %%o %%k %%v %%h\\n'",
+            help=f"of a line: {', '.join(NAMES)} (default: value), or a template, as "
+            "'%%t %%p %%o %%k %%v %%h\\n'",
         )
         parser.add_argument(
             "--where",
@@ -131,6 +131,7 @@ class ConsumeCommand:
         from moldau.client.settings.rows import OF_PRODUCERS_ALONE
         from moldau.runtime.signals import interrupted_by_sigterm
 
+        _check_format(arguments)
         place, until = _checked_place(arguments), _checked_until(arguments)
         where = _where(arguments.where)
         settings = client_settings(
@@ -181,6 +182,12 @@ def _where(text: str | None) -> Where | None:
     from moldau.cli.commands.consume_where import Where
 
     return Where(text)
+
+
+def _check_format(arguments: Namespace) -> None:
+    if arguments.format is not None and (arguments.json or arguments.keys):
+        other = "--json" if arguments.json else "--keys"
+        raise UsageError(f"--format says what a line has: not with {other}")
 
 
 def _checked_place(arguments: Namespace) -> OffsetOrTime:
@@ -292,7 +299,7 @@ def _read(
     output: Output,
 ) -> None:
     lines = lines_of(
-        "key-value" if arguments.keys else arguments.format,
+        "key-value" if arguments.keys else arguments.format or "value",
         arguments.separator,
         json=arguments.json,
     )

@@ -55,6 +55,18 @@ def registry_place(
     return None if url is None else RegistryPlace(url, "FILE", f"profile {context.profile.name}")
 
 
+def check_registry(place: RegistryPlace) -> None:
+    """Raise UsageError for a place with an address that is none."""
+    from moldau.client.serdes.registry.http import parse_url
+    from moldau.errors import ConfigError
+
+    for each in place.url.split(","):
+        try:
+            parse_url(each.strip())
+        except ConfigError as error:
+            raise UsageError(f"{place.where}: {error.reason}") from None
+
+
 def registry_settings(
     given: str | None, path: str | None, context: Context, profile: Profile | None
 ) -> dict[str, object]:
