@@ -168,3 +168,8 @@ class FlowSession:
                 end = "\r\x1b[K" if self._context.err.isatty() else ""
                 self._context.err.write(end)
                 _write(self._context, line)
+                if not ready.topics:
+                    self._context.err.write(
+                        f"moldau: {each.flow.name}: no topic of the source is chosen; --dry-run "
+                        "names the patterns that match nothing\n"
+                    )
