@@ -12,12 +12,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 
+from moldau.cli.app_checkpoints import held_checkpoint
 from moldau.cli.command import UsageError
 from moldau.config.file_problems import nearest
-from moldau.pipeline.checkpoints import checkpoint_of, held_checkpoint
+from moldau.pipeline.checkpoints import checkpoint_of
 from moldau.pipeline.cluster import Cluster
 from moldau.pipeline.commandlines import LOCAL, broker_words
-from moldau.pipeline.data_directory import DataDirectory
+from moldau.pipeline.data_directory import DataDirectory, PipelineFailed
 from moldau.pipeline.pipeline import App, Connector, Job, Pipeline
 from moldau.pipeline.processes import PartCommand, PartProcess, Report
 from moldau.runtime.node_processes import free_ports
@@ -91,7 +92,12 @@ def _state_of(
         return nullcontext()
     if not part.is_on_spark:
         return nullcontext(data.path("apps", part.name))
-    return held_checkpoint(data.files, checkpoint_of(part, data, directory), part)
+    path = checkpoint_of(part, data, directory)
+
+    def refused(why: str) -> PipelineFailed:
+        return PipelineFailed(f"reset {part.name}: checkpoint={path}: {why}")
+
+    return held_checkpoint(data.files, path, part.plan.app, refused)
 
 
 @contextmanager

@@ -43,8 +43,10 @@ from moldau.cli.output import write_json, write_lines
 from moldau.errors.codes import ErrorCode, KafkaError
 from moldau.streams.commands.given_app import load_app
 from moldau.streams.commands.reset_topics import (
+    NOTHING_LEFT,
     AppTopics,
     check_id,
+    delete_topics,
     topics_of_id,
     topics_of_plan,
 )
@@ -59,8 +61,8 @@ Lets a stopped app read its inputs again, from where their logs begin or another
 topics that the app makes for itself, and its stores on this machine; topics that it writes to stay
 as they are. Without --execute nothing is changed: the output shows what would be. Stores on other
 machines have to be deleted there. --application-id resets an app without its module, such as one of
-Java's Kafka Streams, or one that has another name now. An app on Spark has offsets and stores in
-its checkpoint too: delete that directory."""
+Java's Kafka Streams, or one that has another name now. With --engine spark it deletes the app's
+checkpoint, group and topics; a new checkpoint begins where auto.offset.reset says."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,6 +111,9 @@ def add_reset(parser: ArgumentParser) -> None:
     )
     add_beginnings(parser)
     parser.add_argument("--state", metavar="DIR", help="the directory of the stores")
+    parser.add_argument(
+        "--checkpoint", metavar="DIR", help="with --engine spark: the app's, which is deleted"
+    )
     add_execute(parser)
 
 
@@ -120,6 +125,14 @@ def reset_app(arguments: Namespace, context: Context) -> int:
     plan = _plan_of(arguments)
     app = arguments.application_id if plan is None else plan.app
     check_id(app)
+    if arguments.engine == "spark":
+        from moldau.streams.commands.reset_on_spark import reset_on_spark
+
+        if plan is None:
+            raise UsageError("--application-id has no effect with --engine spark: give MODULE:APP")
+        return reset_on_spark(arguments, context, plan)
+    if arguments.checkpoint:
+        raise UsageError("--checkpoint is for --engine spark")
     arguments.to_earliest = not (
         arguments.to_latest or arguments.to_datetime or arguments.by_duration
     )
@@ -134,7 +147,7 @@ def reset_app(arguments: Namespace, context: Context) -> int:
         found = admin.run(lambda client: _planned(client, topics, wanted, time, (stores, running)))
         problems = list(found.obstacles)
         if arguments.execute and not problems and not found.is_done:
-            problems = admin.run(lambda client: _delete_topics(client, topics.made))
+            problems = admin.run(lambda client: delete_topics(client, topics.made))
             if not problems and stores is not None:
                 files.remove_tree(stores)
             if not problems:
@@ -216,7 +229,7 @@ async def _planned(
         sorted(where for where in committed if where.topic in topics.own),
         sorted({where.topic for where in committed} - there),
         here[0],
-        [*here[1], *hindered],
+        [*here[1], *hindered, *await _on_spark(client, app, committed)],
     )
 
 
@@ -229,6 +242,19 @@ async def _committed(client: Admin, group: str) -> Mapping[TopicPartition, Offse
         raise
 
 
+async def _on_spark(
+    client: Admin, app: str, committed: Mapping[TopicPartition, OffsetAndMetadata]
+) -> list[str]:
+    """Return an obstacle if the app runs on Spark: a driver needs its topics, and is no member."""
+    from moldau.streams.spark.delivery import group_of
+    from moldau.streams.worker.committed import is_marked
+
+    has_moved = any(is_marked(each.metadata or "") for each in committed.values())
+    if has_moved or (not committed and await _committed(client, group_of(app))):
+        return [f"{app} is on Spark: reset it there, by --engine spark --checkpoint DIR"]
+    return []
+
+
 async def _partitions(client: Admin, topic: str) -> list[TopicPartition]:
     from moldau.client import TopicPartition
 
@@ -236,16 +262,6 @@ async def _partitions(client: Admin, topic: str) -> list[TopicPartition]:
     if isinstance(found, KafkaError):
         raise found
     return [TopicPartition(topic, each.index) for each in found.partitions]
-
-
-async def _delete_topics(client: Admin, topics: Sequence[str]) -> list[str]:
-    """Delete topics. Return a line for each that could not be deleted."""
-    gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-    return [
-        f"topic {name} is not deleted: {error}"
-        for name, error in (await client.delete_topics(topics)).items()
-        if error is not None and error.code is not gone
-    ]
 
 
 async def _change_offsets(client: Admin, found: Reset) -> list[str]:
@@ -283,7 +299,7 @@ def _tell(arguments: Namespace, context: Context, found: Reset, problems: Sequen
         }
         write_json(context.out, facts)
     elif found.is_done and not problems:
-        write_lines(context.out, [f"{app} has nothing to reset: it begins there already"])
+        write_lines(context.out, [NOTHING_LEFT.format(app)])
     else:
         _write(context, found, is_done=is_done)
         if not arguments.execute:

@@ -1,4 +1,4 @@
-"""Which topics a reset reads again, deletes and keeps: of an app, or of an application id. Pure."""
+"""Which topics a reset reads again, deletes and keeps: of an app, or of an application id."""
 
 from __future__ import annotations
 
@@ -8,11 +8,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
 from moldau.cli.command import UsageError
+from moldau.errors.codes import ErrorCode
 from moldau.streams.plan.topics import TOPOLOGY_SUFFIX
 
 if TYPE_CHECKING:
+    from moldau.client import Admin
     from moldau.streams.plan.plan import Plan
 
+NOTHING_LEFT: Final = "{} has nothing to reset: it begins there already"
 _MADE: Final = re.compile(
     r"-.+-(?:changelog|repartition|subscription-(?:registration|response)-topic)"
     r"|-KTABLE-FK-JOIN-SUBSCRIPTION-(?:REGISTRATION|RESPONSE)-\d+-topic"
@@ -111,3 +114,13 @@ def _is_topology(topic: str) -> bool:
 
 def _is_of(topic: str, apps: Iterable[str]) -> bool:
     return any(is_internal(topic, each) for each in apps)
+
+
+async def delete_topics(client: Admin, topics: Sequence[str]) -> list[str]:
+    """Delete topics. Return a line for each that could not be deleted."""
+    gone = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    return [
+        f"topic {name} is not deleted: {error}"
+        for name, error in (await client.delete_topics(topics)).items()
+        if error is not None and error.code is not gone
+    ]

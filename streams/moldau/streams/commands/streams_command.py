@@ -138,6 +138,7 @@ def _add_reset(add_parser: Callable[..., ArgumentParser]) -> ArgumentParser:
     )
     add_connection_arguments(reset)
     add_reset(reset)
+    _add_engine(reset)
     return reset
 
 

@@ -61,7 +61,7 @@ class Checkpoint:
     def open(cls, files: Files, given: str, plan: Plan, now_ms: int) -> Self:
         """Hold the directory for this app. Raise StreamsError if another driver holds it,
         TopologyError if it is of another app or topology."""
-        path = _local_path(given)
+        path = local_path(given)
         files.make_dirs(path)
         try:
             lock = files.lock(posixpath.join(path, ".lock"))
@@ -264,7 +264,8 @@ def _refuse_left(files: Files, path: str) -> None:
         )
 
 
-def _local_path(given: str) -> str:
+def local_path(given: str) -> str:
+    """Return the path of a checkpoint. Raise StreamsError if it is no directory of a disk."""
     path = given.removeprefix("file://")
     if "://" in path:
         raise StreamsError(
