@@ -179,8 +179,8 @@ class Window:
         self._lapsed: list[Stored] = []
         """What became of records whose lock ended, to be stored; nothing waits for it."""
         self._must_store = False
-        self._is_behind = False
-        """Whether a start or the ends of locks could not be stored, and were not tried again."""
+        self._owes_start = False
+        """Whether the start was chosen here, and no change was stored since."""
         self._tickets: list[Ticket] = []
         self._storing: tuple[list[Piece], list[Stored], list[Ticket]] | None = None
         self._answers: list[tuple[Ticket, KafkaError | None]] = []
@@ -291,8 +291,8 @@ class Window:
                 found[-1] = before._replace(last=piece.last)
             else:
                 found.append(Acquired(piece.first, piece.last, piece.deliveries))
-        if found and self._is_behind:
-            self._is_behind, self._must_store = False, True
+        if found and self._owes_start and self._storing is None:
+            self._must_store = True
         self._advance()
         return found
 
@@ -620,8 +620,9 @@ class Window:
         self._advance()
 
     def store_start(self) -> None:
-        """Store where the window starts, although nothing has changed: it was chosen just now."""
-        self._must_store = True
+        """Store where the window starts, although nothing has changed: it was chosen just now. If
+        that fails, it is tried again when records are acquired."""
+        self._must_store = self._owes_start = True
 
     def on_stored(self, error: KafkaError | None, now_ms: int, settings: ShareSettings) -> None:
         """The change that `ready` returned was stored, or it could not be."""
@@ -629,8 +630,9 @@ class Window:
         pieces, lapsed, tickets = self._storing
         self._storing = None
         if error is not None:
-            self._lapsed[:0] = lapsed  # stored with the next change, or when records are acquired
-            self._is_behind = True
+            self._lapsed[:0] = lapsed  # stored with the next change
+        else:
+            self._owes_start = False
         for piece in pieces:
             pending, piece.pending = piece.pending, None
             assert pending is not None
