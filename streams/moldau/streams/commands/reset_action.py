@@ -57,12 +57,13 @@ if TYPE_CHECKING:
     from moldau.streams.plan.plan import Plan
 
 DESCRIPTION: Final = """\
-Lets a stopped app read its inputs again, from where their logs begin or another place. Deletes the
-topics that the app makes for itself, and its stores on this machine; topics that it writes to stay
-as they are. Without --execute nothing is changed: the output shows what would be. Stores on other
-machines have to be deleted there. --application-id resets an app without its module, such as one of
-Java's Kafka Streams, or one that has another name now. With --engine spark it deletes the app's
-checkpoint, group and topics; a new checkpoint begins where auto.offset.reset says."""
+Lets a stopped app read its inputs again, from where their logs begin or another place. Deletes
+the topics that the app makes for itself, and its stores on this machine; topics that it writes
+to stay as they are. Without --execute nothing is changed: the output shows what would be. Stores
+on other machines are emptied when a worker starts there; delete those without a changelog.
+--application-id resets an app without its module, such as one of Java's Kafka Streams, or one
+that has another name now. With --engine spark it deletes the app's checkpoint, group and topics;
+a new checkpoint begins where auto.offset.reset says."""
 
 
 @dataclass(frozen=True, slots=True)
