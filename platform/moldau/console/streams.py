@@ -26,7 +26,7 @@ from moldau.runtime import Clock
 NO_APPS: Final = (
     "Start the console with --streams NAME=URL to see a Streams app that listens: "
     "`moldau streams run APP --listen 127.0.0.1:8100`. Inside a broker that is "
-    "moldau.console.streams=NAME=URL."
+    "moldau.console.streams=NAME=URL. Apps that a pipeline runs are in the picture of the pipeline."
 )
 PARTITIONS_MAX: Final = 1_000
 """An app that reads more partitions shows no growth of its topics."""
