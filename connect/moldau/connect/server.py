@@ -25,7 +25,7 @@ from moldau.connect.rest.exposition import read_metrics
 from moldau.connect.rest.forwarding import Forwarding
 from moldau.connect.rest.levels import Levels
 from moldau.connect.rest.openapi import document_route
-from moldau.connect.rest.overview import Overview
+from moldau.connect.rest.overview import PROBES, Overview
 from moldau.connect.rest.protection import client_verification, is_signed, rest_protection
 from moldau.connect.storage.file import FileLog
 from moldau.connect.storage.log import KeyedLog, MemoryLog
@@ -80,6 +80,10 @@ def _admin_address(text: str) -> tuple[str, int]:
             "must be http://HOST:PORT or https://", setting="admin.listeners", value=first
         )
     return host.strip("[]") or "127.0.0.1", int(port)
+
+
+def _needs_no_login(method: str, path: str) -> bool:
+    return is_signed(method, path) or path in PROBES
 
 
 class ConnectWorker:
@@ -180,7 +184,7 @@ class ConnectWorker:
         await self._serve_admin(Levels(api), routes)
         application = make_application(routes, self.settings)
         await self._rest.start(
-            self.protection.guard(application, is_signed), self.protection.context
+            self.protection.guard(application, _needs_no_login), self.protection.context
         )
 
     async def _serve_admin(self, levels: Levels, routes: list[Route]) -> None:

@@ -306,8 +306,12 @@ class Api:
         return Response(answer, status, media_type=MEDIA_TYPE)
 
 
+PROBES: Final = frozenset(("/healthz", "/readyz"))
+"""The paths for a supervisor, which has no login. What is served has read all schemas."""
+
+
 def make_application(api: Api, metrics: RegistryMetrics) -> Starlette:
-    """Return the application: the API, and `/metrics` beside it."""
+    """Return the application: the API, and `/metrics` and PROBES beside it."""
 
     async def answer(request: Request) -> Response:
         began = metrics.begin()
@@ -318,8 +322,12 @@ def make_application(api: Api, metrics: RegistryMetrics) -> Starlette:
     async def page(request: Request) -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
+    async def alive(request: Request) -> Response:
+        return Response("alive\n", media_type="text/plain")
+
     return Starlette(
         routes=[
+            *(Route(path, alive, methods=["GET"]) for path in sorted(PROBES)),
             Route("/metrics", page, methods=["GET"]),
             Route("/{path:path}", answer, methods=_METHODS),
         ]

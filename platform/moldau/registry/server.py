@@ -13,7 +13,7 @@ from moldau.client.serdes.registry.http import HttpRequest, parse_url
 from moldau.errors.codes import KafkaError
 from moldau.link.http_protection import HttpProtection
 from moldau.registry import refusals
-from moldau.registry.application import BODY_BYTES_MAX, Api, make_application
+from moldau.registry.application import BODY_BYTES_MAX, PROBES, Api, make_application
 from moldau.registry.catalogue import Catalogue
 from moldau.registry.decisions import Decisions, Outcome
 from moldau.registry.election import Address, Election
@@ -105,7 +105,9 @@ class SchemaRegistryServer:
         decisions = Decisions(self.store, catalogue)
         queries = Queries(self.store, catalogue, decisions)
         api = Api(self, queries, decisions, self._options.body_bytes_max)
-        application = protection.guard(make_application(api, self._metrics))
+        application = protection.guard(
+            make_application(api, self._metrics), lambda method, path: path in PROBES
+        )
         await self._http.start(application, protection.context)
         return Address(protection.scheme, host, port).url
 

@@ -73,6 +73,9 @@ def test_two_workers_serve_only_users_and_forward_for_them(
             workers.append(worker)
         for worker in workers:
             assert httpx.get(worker.url, verify=context, trust_env=False).status_code == 401
+            for path, text in (("healthz", "alive\n"), ("readyz", "ready\n")):
+                probe = httpx.get(f"{worker.url}/{path}", verify=context, trust_env=False)
+                assert (probe.status_code, probe.text) == (200, text)
             assert worker.client.get("/", auth=("ann", "wrong")).status_code == 401
             assert worker.ask("GET", "/connectors")[0] == 200
         (tmp_path / "in.txt").write_text("line\n")

@@ -42,6 +42,9 @@ moldau connect start --bootstrap localhost:9092 --listen 127.0.0.1:8083
 curl localhost:8083/metrics
 ```
 
+`/healthz` and `/readyz` are for a supervisor, without a login: the process answers; the worker is
+in its group and takes requests (503 before).
+
 The series have Kafka Connect's names as Strimzi's rules join them: `put-batch-avg-time-ms` of the
 group `sink-task-metrics` is `kafka_connect_sink_task_put_batch_avg_time_ms`.
 A worker writes those of its own tasks, so a sum over all workers is that of the cluster.

@@ -4,11 +4,13 @@ GET /v1/connectors   every connector with lag, rate, restarts and last error in 
 GET /v1/tasks        the same facts about the tasks and connectors of this worker only
 GET /v1/worker       the worker's own converters, for `moldau connect tap`
 GET /metrics         for Prometheus, by Kafka Connect's names
+GET /healthz         for a supervisor: the process answers
+GET /readyz          for a supervisor: as Kafka Connect's /health, in a word and without a login
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Final
 
 from starlette.requests import Request
 from starlette.responses import PlainTextResponse, Response
@@ -22,6 +24,8 @@ from moldau.connect.storage.keys import TaskId
 from moldau.connect.worker.guarantee import guarantee_of
 from moldau.metrics import render_prometheus
 
+PROBES: Final = frozenset(("/healthz", "/readyz"))
+"""The paths for a supervisor, which has no login."""
 Json = dict[str, Any]
 _UNSEEN: Json = {}
 
@@ -111,7 +115,17 @@ class Overview:
         async def metrics(request: Request) -> Response:
             return PlainTextResponse(render_prometheus(read_metrics(self._operations)))
 
+        async def alive(request: Request) -> Response:
+            return PlainTextResponse("alive\n")
+
+        async def ready(request: Request) -> Response:
+            if self._herder.is_ready:
+                return PlainTextResponse("ready\n")
+            return PlainTextResponse(f"starts: {self._herder.stage}\n", 503)
+
         return [
+            Route("/healthz", alive, methods=["GET"]),
+            Route("/readyz", ready, methods=["GET"]),
             Route("/v1/connectors", connectors, methods=["GET"]),
             Route("/v1/tasks", tasks, methods=["GET"]),
             Route("/v1/worker", worker, methods=["GET"]),
