@@ -12,6 +12,7 @@ from moldau.pipeline.data_directory import DataDirectory
 from moldau.pipeline.resetting import reset_part, resettable
 from moldau.runtime.real_files import RealFiles
 from moldau.testing import SyncEmbeddedBroker
+from tests.cli.shell import Shell
 from tests.pipeline.files import pipeline, read
 from tests.pipeline.running import Folder
 
@@ -33,6 +34,15 @@ def test_only_apps_and_sinks_are_reset() -> None:
         resettable(pipeline(), "read-lines")
     with pytest.raises(UsageError, match="in a checkpoint of Spark: delete that directory"):
         resettable(read(_JOB).pipeline, "large-orders")
+
+
+def test_a_mistake_in_the_file_that_hides_the_part_is_told(tmp_path: Path) -> None:
+    file = tmp_path / "pipeline.yaml"
+    file.write_text("pipeline: shop\napps:\n  count: {app: words:app}\n")
+    done = Shell("127.0.0.1:1")("pipeline", "reset", str(file), "count")
+    assert done.code == 2
+    assert "no section apps" in done.err
+    assert "no part has that name" not in done.err
 
 
 def test_the_group_and_what_the_app_made_are_deleted(tmp_path: Path) -> None:

@@ -437,6 +437,8 @@ def _reset(arguments: Namespace, context: Context) -> int:
     from moldau.pipeline.resetting import own_broker, reset_part, resettable
 
     reading, directory = _read(arguments, checks_connectors=False)
+    if not any(each.name == arguments.part for each in reading.pipeline.writers):
+        _read_valid(arguments, context)  # a mistake in the file may hide the part
     part = resettable(reading.pipeline, arguments.part)
     data = _data_directory(arguments, reading, directory)
     client = _settings_of_last_run(arguments, context, data)
