@@ -72,6 +72,7 @@ DEEP_FILES: Final = (
     "tests/streams/real/test_global_tables.py",
     "tests/streams/real/test_kills.py",
     "tests/streams/real/test_queries.py",
+    "tests/streams/real/test_reset.py",
     "tests/streams/real/test_traces.py",
     "tests/examples/test_shop_demo.py",
 )
