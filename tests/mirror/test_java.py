@@ -6,7 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from moldau.client import TopicPartition
 from moldau.client.sync import Admin
+from moldau.mirror.formats import Checkpoint
 from moldau.testing import SyncEmbeddedBroker
 from tests.connect.committed import read
 from tests.connect.processes import wait_until
@@ -16,6 +18,14 @@ from tests.peers.kafka_broker import KafkaBroker
 from tests.peers.kafka_broker import kafka_broker as kafka_broker
 
 pytestmark = [pytest.mark.real, pytest.mark.deep]
+
+
+def checkpoints(target: str) -> dict[TopicPartition, int]:
+    """Where the group continues by its newest checkpoints. They are written a moment after its
+    offsets are set."""
+    records = read(target, "A.checkpoints.internal")
+    found = [Checkpoint.read(bytes(each.key), bytes(each.value)) for each in records]
+    return {each.where: each.downstream for each in found}
 
 
 def test_javas_client_translates_the_offsets_of_a_group_and_its_connector_would_continue(
@@ -43,6 +53,7 @@ def test_javas_client_translates_the_offsets_of_a_group_and_its_connector_would_
                 ),
                 "the group's offsets are set",
             )
+            wait_until(lambda: sum(checkpoints(target).values()) == 200, "Java can translate them")
             process.terminate()
             assert process.wait(60) == 0
 
