@@ -18,6 +18,7 @@ from hypothesis import settings
 
 from moldau.runtime.simulated.determinism import Garbage
 from tests import longest, suites
+from tests.memory import Bound, give_back
 from tests.no_client_left import no_client_is_left as no_client_is_left
 
 TESTS_BETWEEN_FREEZES = 400
@@ -34,7 +35,7 @@ settings.load_profile("without-deadline")
 def no_world_is_left() -> Iterator[None]:
     """A simulated world is a cycle with disks in it, up to 300 MB: many would fill the machine."""
     yield
-    gc.collect()
+    give_back()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -75,6 +76,7 @@ def pytest_collection_finish() -> None:
 
 
 _ran = count(1)
+_bound = Bound()
 
 
 @pytest.hookimpl(wrapper=True)
@@ -84,6 +86,7 @@ def pytest_runtest_protocol(item: pytest.Item) -> Generator[None, object, object
         return (yield)
     finally:
         suites.begins(None)
+        _bound.look()
         if next(_ran) % TESTS_BETWEEN_FREEZES == 0:
             # Each simulation would walk what tests before it have left.
             gc.unfreeze()

@@ -7,7 +7,6 @@ day, so they are others tomorrow.
 
 from __future__ import annotations
 
-import gc
 import os
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +16,7 @@ import pytest
 from moldau.runtime.simulated.self_check import repeat_elsewhere
 from moldau.runtime.simulated.trace import Fingerprint
 from tests.broker.cluster.storm import run_cluster
+from tests.memory import give_back
 
 pytestmark = pytest.mark.usefixtures("no_world_is_left")
 
@@ -54,4 +54,4 @@ def test_a_cluster_survives_the_storms_of_the_day(block: int) -> None:
         except BaseException as error:
             error.add_note(f"python -m tests.broker.cluster --seed {seed}")
             raise
-        gc.collect()
+        give_back()

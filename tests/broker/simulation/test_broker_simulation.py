@@ -6,7 +6,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections import Counter
 from pathlib import Path
 from unittest.mock import patch
@@ -22,6 +21,7 @@ from tests.broker.simulation.mutants import MUTANTS
 from tests.broker.simulation.promises import BrokenPromise, Promise, demand
 from tests.broker.simulation.scenario import Run, run_broker
 from tests.broker.simulation.search import Mutant, hunt_down
+from tests.memory import give_back
 
 pytestmark = pytest.mark.usefixtures("no_world_is_left")
 
@@ -51,7 +51,7 @@ happened: Counter[str] = Counter()
 def scenario(seed: int) -> Fingerprint:
     outcome = run_broker(seed)
     happened.update(outcome.counts)
-    gc.collect()
+    give_back()
     return outcome.fingerprint
 
 

@@ -17,6 +17,7 @@ from moldau.runtime.simulated import Simulation
 from moldau.runtime.simulated.report import SimulationFailed
 from moldau.runtime.simulated.self_check import repeat_elsewhere
 from tests.connect.simulation.scenario import Run, run_workers
+from tests.memory import give_back
 
 PARTS: Final = 4
 LOST: Final = 3
@@ -63,6 +64,7 @@ def test_a_seed_replays_exactly_in_another_process() -> None:
 def test_rows_are_neither_lost_nor_doubled(part: int) -> None:
     for seed in range(part, SEEDS, PARTS):
         run_workers(seed)
+        give_back()
 
 
 @pytest.mark.deep

@@ -16,6 +16,7 @@ from moldau.streams.worker.committed import Committed
 from moldau.streams.worker.door import Fetched, TopicFacts
 from moldau.streams.worker.exactly_once import ExactlyOnce
 from moldau.streams.worker.tasks import WorkerTask
+from tests.memory import give_back
 from tests.streams.simulation.scenario import COMMIT_STEPS, ExactlyOnceRun, run_app
 
 PARTS: Final = 6
@@ -26,6 +27,7 @@ def test_nothing_is_lost_and_stores_are_their_changelogs() -> None:
     happened: Counter[str] = Counter()
     for seed in (3, 6, 116):  # 116: a member was started when all was over
         run_app(seed, happened)
+        give_back()
     assert {"kill", "pause", "isolate", "stop"} <= happened.keys()
 
 
@@ -42,6 +44,7 @@ def test_everything_counts_once_in_many_worlds(part: int) -> None:
     test of seed 5 holds."""
     for seed in range(part, SEEDS, PARTS):
         run_app(seed, Counter(), ExactlyOnceRun)
+        give_back()
 
 
 @pytest.mark.deep

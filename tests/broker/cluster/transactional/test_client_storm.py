@@ -6,7 +6,6 @@ brings one back.
 
 from __future__ import annotations
 
-import gc
 import os
 
 import pytest
@@ -14,6 +13,7 @@ import pytest
 from tests.broker.cluster.transactional.client_mutants import CLIENT_MUTANTS
 from tests.broker.cluster.transactional.client_storm import run_client_storm
 from tests.broker.simulation.search import Mutant, hunt_down
+from tests.memory import give_back
 
 pytestmark = pytest.mark.usefixtures("no_world_is_left")
 
@@ -46,7 +46,7 @@ def test_programs_survive_more_storms(block: int) -> None:
         except BaseException as error:
             error.add_note(f"python -m tests.broker.cluster.transactional --clients --seed {seed}")
             raise
-        gc.collect()
+        give_back()
 
 
 @pytest.mark.parametrize("mutant", CLIENT_MUTANTS, ids=lambda mutant: mutant.__name__)

@@ -6,7 +6,6 @@ names its seed; `--seed N` brings it back. Put it into bad_seeds.txt when it is 
 
 from __future__ import annotations
 
-import gc
 import os
 from pathlib import Path
 
@@ -15,6 +14,7 @@ import pytest
 from tests.broker.cluster.transactional.mutants import MUTANTS
 from tests.broker.cluster.transactional.storm import run_transactions
 from tests.broker.simulation.search import Mutant, hunt_down
+from tests.memory import give_back
 
 pytestmark = pytest.mark.usefixtures("no_world_is_left")
 
@@ -43,7 +43,7 @@ def test_transactions_survive_more_storms(block: int) -> None:
         except BaseException as error:
             error.add_note(f"python -m tests.broker.cluster.transactional --seed {seed}")
             raise
-        gc.collect()
+        give_back()
 
 
 @pytest.mark.parametrize("mutant", MUTANTS, ids=lambda mutant: mutant.__name__)
