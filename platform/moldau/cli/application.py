@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from moldau.cli.command import Command, Context, Exit, UsageError
-from moldau.cli.parser import HelpGiven, Parser, nearest, with_hint
+from moldau.cli.parser import HelpGiven, Parser, did_you_mean, with_hint
 from moldau.errors import ConfigError, MoldauError
 from moldau.plugins import PluginError
 
@@ -132,14 +132,12 @@ def _find(name: str, context: Context) -> Command:
 
 
 def _unknown(name: str, context: Context) -> str:
-    near = nearest(name, ["help", *context.plugins.named(GROUP)], _NEAREST_RATIO)
-    hint = f"; did you mean {near}?" if near else "; moldau help lists them"
-    return f"no command {name}{hint}"
+    near = did_you_mean(name, ["help", *context.plugins.named(GROUP)], _NEAREST_RATIO)
+    return f"no command {name}{near or '; moldau help lists them'}"
 
 
 def _no_option(option: str) -> str:
-    near = nearest(option.partition("=")[0], _OPTIONS)
-    return f"moldau has no option {option}{f'; did you mean {near}?' if near else ''}"
+    return f"moldau has no option {option}{did_you_mean(option.partition('=')[0], _OPTIONS)}"
 
 
 def show_version(context: Context) -> int:

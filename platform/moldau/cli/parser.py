@@ -19,12 +19,13 @@ def with_hint(message: str, program: str) -> str:
     return f"{message}{' Try' if message.endswith('?') else '; try'} {program} --help"
 
 
-def nearest(word: str, known: Iterable[str], ratio: float = _RATIO) -> str | None:
-    """Return the known word that is most similar, if one is similar."""
+def did_you_mean(word: str, known: Iterable[str], ratio: float = _RATIO) -> str:
+    """Return `; did you mean x?` with the most similar known word, or an empty text. It does not
+    load `moldau.config`, which has the same for settings: each command would pay for that."""
     from difflib import get_close_matches
 
     found = get_close_matches(word, known, n=1, cutoff=ratio)
-    return found[0] if found else None
+    return f"; did you mean {found[0]}?" if found else ""
 
 
 class HelpGiven(Exception):
@@ -73,17 +74,16 @@ class Parser(argparse.ArgumentParser):
 
         known = [each for each in self._option_string_actions if each.startswith("--")]
         option = next((each.partition("=")[0] for each in unknown if each.startswith("--")), "")
-        near = nearest(option, known) if option else None
-        return f"; did you mean {near}?" if near else ""
+        return did_you_mean(option, known) if option else ""
 
     def _check_value(self, action: argparse.Action, value: Any) -> None:
         """Name the most similar choice of a word that is none, instead of all of them."""
         try:
             super()._check_value(action, value)
         except argparse.ArgumentError as error:
-            near = nearest(str(value), [str(each) for each in action.choices or ()])
-            if near is not None:
-                error.message = f"invalid choice: {value!r}; did you mean {near}?"
+            near = did_you_mean(str(value), [str(each) for each in action.choices or ()])
+            if near:
+                error.message = f"invalid choice: {value!r}{near}"
             raise
 
     def print_help(self, file: Any = None) -> None:

@@ -67,7 +67,7 @@ def test_an_app_counts_from_the_beginning_again(
     own = topics_of(app) - inputs
     assert any(each.endswith("-changelog") for each in own)
 
-    plan = facts(app)
+    plan = facts(app, "--to-earliest")
     assert not plan["executed"]
     assert plan["obstacles"] == []
     assert {each.removeprefix(app.name) for each in plan["topics"]} == own

@@ -118,8 +118,7 @@ def _add_reset(parser: ArgumentParser) -> None:
 def add_places(parser: ArgumentParser) -> None:
     """Add the options that say where a group goes on, and `--export` and `--execute`."""
     to = parser.add_mutually_exclusive_group(required=True)
-    to.add_argument("--to-earliest", action="store_true", help="where each log begins")
-    _add_later_places(to)
+    _add_beginnings(to, "where each log begins")
     to.add_argument("--to-offset", type=int, metavar="N")
     to.add_argument("--to-current", action="store_true", help="where it is: see --export")
     to.add_argument("--shift-by", type=int, metavar="N", help="N records on; -N back")
@@ -133,12 +132,13 @@ def add_places(parser: ArgumentParser) -> None:
 
 
 def add_beginnings(parser: ArgumentParser) -> None:
-    """Add the options that say where a group begins again: where each log begins without one."""
-    _add_later_places(parser.add_mutually_exclusive_group())
-    parser.set_defaults(to_earliest=False, to_offset=None, to_current=False, shift_by=None)
+    """Add the options that say where a group begins again, none of which need be given."""
+    _add_beginnings(parser.add_mutually_exclusive_group(), "where each log begins (default)")
+    parser.set_defaults(to_offset=None, to_current=False, shift_by=None)
 
 
-def _add_later_places(to: _ActionsContainer) -> None:
+def _add_beginnings(to: _ActionsContainer, earliest: str) -> None:
+    to.add_argument("--to-earliest", action="store_true", help=earliest)
     to.add_argument("--to-latest", action="store_true", help="where each log ends")
     to.add_argument("--to-datetime", metavar="TIME", help="2026-11-20T12:00:00Z, or @ms since 1970")
     to.add_argument("--by-duration", metavar="PT1H30M", help="what is not older than that")
@@ -192,7 +192,8 @@ def _checked(arguments: Namespace) -> Wanted:
 
 
 def place_of(arguments: Namespace, scope: Scope) -> Wanted:
-    """Return the place that an option of `add_places` or `add_beginnings` names."""
+    """Return the place that an option of `add_places` or `add_beginnings` names; without one, where
+    each log begins."""
     if arguments.to_datetime is not None:
         return Wanted(scope, to_time, timestamp=parse_time_ms(arguments.to_datetime))
     if arguments.by_duration is not None:
@@ -201,11 +202,11 @@ def place_of(arguments: Namespace, scope: Scope) -> Wanted:
         if arguments.to_offset < 0:
             raise UsageError("--to-offset cannot be negative")
         return Wanted(scope, to_offset(arguments.to_offset))
-    if arguments.to_earliest:
-        return Wanted(scope, to_earliest)
     if arguments.shift_by is not None:
         return Wanted(scope, shift_by(arguments.shift_by))
-    return Wanted(scope, to_latest if arguments.to_latest else to_current)
+    if arguments.to_latest:
+        return Wanted(scope, to_latest)
+    return Wanted(scope, to_current if arguments.to_current else to_earliest)
 
 
 def _plan(

@@ -32,12 +32,7 @@ from moldau.cli.commands.group_plan import (
     obstacles,
     write_steps,
 )
-from moldau.cli.commands.group_reset import (
-    Wanted,
-    add_beginnings,
-    place_of,
-    plan_group,
-)
+from moldau.cli.commands.group_reset import Wanted, add_beginnings, place_of, plan_group
 from moldau.cli.names import name_of
 from moldau.cli.output import write_json, write_lines
 from moldau.errors.codes import ErrorCode, KafkaError
@@ -134,9 +129,6 @@ def reset_app(arguments: Namespace, context: Context) -> int:
         return reset_on_spark(arguments, context, plan)
     if arguments.checkpoint:
         raise UsageError("--checkpoint is for --engine spark")
-    arguments.to_earliest = not (
-        arguments.to_latest or arguments.to_datetime or arguments.by_duration
-    )
     wanted = place_of(arguments, {})
     directory = posixpath.join(absolute_path(arguments.state or DEFAULT), app)
     with opened_admin(arguments, context) as admin, ExitStack() as left:

@@ -48,7 +48,7 @@ def reset_on_spark(arguments: Namespace, context: Context, plan: Plan) -> int:
     """Show what a reset changes, and change it if `--execute` is given."""
     from moldau.streams.spark.checkpoint import local_path
 
-    for name in ("state", "to_latest", "to_datetime", "by_duration"):
+    for name in ("state", "to_earliest", "to_latest", "to_datetime", "by_duration"):
         if getattr(arguments, name):
             option = name.replace("_", "-")
             raise UsageError(

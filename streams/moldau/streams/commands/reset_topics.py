@@ -45,7 +45,7 @@ class AppTopics:
 
 
 def topics_of_plan(plan: Plan, existing: Collection[str]) -> AppTopics:
-    """Return the topics of an app whose topology is known."""
+    """Return the topics of an app with a known topology."""
     from moldau.streams.plan.description import made_topics
     from moldau.streams.plan.patterns import matches
 
