@@ -8,6 +8,7 @@ Distributed: all three are in compacted topics. The code above these stores is t
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import AsyncExitStack
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -255,10 +256,11 @@ class ConnectWorker:
 
     async def aclose(self) -> None:
         """Stop the REST API, then the tasks. On return offsets are stored and the port is free."""
-        if self._push is not None:
-            await self._push.finish()
-        for rest in (self._rest, self._admin_rest):
-            if rest is not None:
-                await rest.aclose()
-        if hasattr(self, "herder"):
-            await self.herder.aclose()
+        async with AsyncExitStack() as left:
+            if hasattr(self, "herder"):
+                left.push_async_callback(self.herder.aclose)
+            for rest in (self._admin_rest, self._rest):
+                if rest is not None:
+                    left.push_async_callback(rest.aclose)
+            if self._push is not None:
+                left.push_async_callback(self._push.finish)

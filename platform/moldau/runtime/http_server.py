@@ -61,7 +61,6 @@ class HttpServer:
         self._socket: socket.socket | None = None
         self._server: _Server | None = None
         self._task: asyncio.Task[None] | None = None
-        self._is_closing = False
 
     def bind(self, host: str, port: int) -> tuple[str, int]:
         """Bind the socket and return its address. For port 0 the system chooses the port. In a
@@ -93,9 +92,9 @@ class HttpServer:
         handshake. On return requests are answered."""
         assert self._address is not None, "bind first"
         host, port = self._address
-        application = _ended_quietly(application, lambda: self._is_closing)
         config = uvicorn.Config(
-            application, host, port, log_config=None, access_log=False, lifespan="off", ws="none",
+            _ended_quietly(application, self._is_closing), host, port,
+            log_config=None, access_log=False, lifespan="off", ws="none",
             timeout_graceful_shutdown=GRACE_S, date_header=False,
         )  # fmt: skip
         config.load()
@@ -111,13 +110,15 @@ class HttpServer:
     async def aclose(self) -> None:
         """Finish the current requests, then free the port. One that takes longer than GRACE_S is
         cut off, and answered so if no answer has begun."""
-        self._is_closing = True
         if self._server is not None and self._task is not None:
             self._server.should_exit = True
             with suppress(asyncio.CancelledError):
                 await asyncio.wait([self._task])
         if self._socket is not None:
             self._socket.close()
+
+    def _is_closing(self) -> bool:
+        return self._server is not None and self._server.should_exit
 
 
 def _ended_quietly(application: Any, is_closing: Callable[[], bool]) -> Any:
