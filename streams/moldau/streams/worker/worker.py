@@ -25,7 +25,7 @@ from moldau.streams.worker.calls import await_calls
 from moldau.streams.worker.commit import commit
 from moldau.streams.worker.committer import CommitLater, CommitReverted, MembershipLost
 from moldau.streams.worker.decisions import NOTHING, Decisions, Ready
-from moldau.streams.worker.door import Door, Rebalance, TopicFacts, TopicPartition
+from moldau.streams.worker.door import Door, Fetched, Rebalance, TopicFacts, TopicPartition
 from moldau.streams.worker.figures import TaskFigures
 from moldau.streams.worker.global_tables import GlobalTables
 from moldau.streams.worker.inputs import GONE_S, LOOK_S, InputWatch
@@ -236,9 +236,11 @@ class Worker:
     async def _poll_and_process(self) -> None:
         is_restoring = bool(self._own.of(TaskState.RESTORING))
         wait_s = 0.0 if is_restoring else self._wait_s()
-        if not self._door.has_inputs:
+        fetched: list[Fetched] = []
+        if self._door.has_inputs:
+            fetched = await self._door.poll(wait_s)
+        else:
             await asyncio.sleep(wait_s)
-        fetched = await self._door.poll(wait_s) if self._door.has_inputs else []
         for where, chunk in fetched:
             task = self._own.with_input(where)
             if task is not None:  # a rebalance may have taken it away in the same poll
@@ -299,7 +301,8 @@ class Worker:
             has_more |= task.is_left_out and not is_unfinished
             task.task.punctuate(clock.wall_ms())
             # What a timer has only stored or requested is committed, too.
-            task.is_touched |= task.task.wants_commit() or task.task.unflushed_bytes() > 0
+            if not task.is_touched:
+                task.is_touched = task.task.wants_commit() or task.task.unflushed_bytes() > 0
         return has_more
 
     async def _send(self, task: WorkerTask) -> None:
