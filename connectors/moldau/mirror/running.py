@@ -94,7 +94,8 @@ class MirrorRun:
                 found.cluster_id,
                 self.flow.offsets_topic,
             )
-            if found.cluster_id == (await self._target.describe_cluster()).cluster_id:
+            target = await self._target.describe_cluster()
+            if found.cluster_id is not None and found.cluster_id == target.cluster_id:
                 topics = [each.name for each in await self._source.list_topics()]
                 self._route.check_one_cluster(filter(self._route.takes, topics))
             await self.look()  # what is copied from here on counts
