@@ -13,6 +13,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from moldau.broker.share.piece import AcknowledgeType, Acquired, Letter, RecordState, Stored
 from moldau.broker.share.window import (
     Acknowledgement,
+    Burial,
     ReadBatch,
     Ready,
     ShareSettings,
@@ -565,42 +566,46 @@ def test_a_member_keeps_what_could_not_be_buried() -> None:
     assert window.ready().due_ms == 1000
 
 
-def test_a_last_delivery_that_ends_by_itself_is_buried_until_it_is_done() -> None:
-    once = BURYING._replace(delivery_limit=1)
+ONCE = BURYING._replace(delivery_limit=1)
+
+
+def lapsed() -> tuple[Window, Burial]:
+    """A window with one record, of which the last delivery has ended by itself; its letter."""
     window = Window(0)
-    window.acquire("a", batches(0, 1), ALL, once, 0)
-    window.on_time(1000, once)
+    window.acquire("a", batches(0, 1), ALL, ONCE, 0)
+    window.on_time(1000, ONCE)
     (burial,) = window.ready().burials
+    return window, burial
+
+
+def test_a_last_delivery_that_ends_by_itself_is_buried_until_it_is_done() -> None:
+    window, burial = lapsed()
     assert burial.letters == (Letter(0, 0, 1, "Offset delivery count exceeded the threshold."),)
-    window.on_buried(burial, REFUSED, 6000, once)
-    window.on_acknowledge("a", [Acknowledgement(0, 0, (ACCEPT,))], "late", once, 6001)
+    window.on_buried(burial, REFUSED, 6000, ONCE)
+    window.on_acknowledge("a", [Acknowledgement(0, 0, (ACCEPT,))], "late", ONCE, 6001)
     assert code(window.ready()) is ErrorCode.INVALID_RECORD_STATE
-    window.on_time(7000, once)
+    window.on_time(7000, ONCE)
     (burial,) = window.ready().burials
-    window.on_buried(burial, None, 7001, once)
+    window.on_buried(burial, None, 7001, ONCE)
     assert window.ready().store is not None
     stored(window, 7002)
     assert window.start_offset == 1
 
 
 def test_a_letter_is_written_once_however_often_the_change_cannot_be_stored() -> None:
-    once = BURYING._replace(delivery_limit=1)
-    window = Window(0)
-    window.acquire("a", batches(0, 1), ALL, once, 0)
-    window.on_time(1000, once)
-    (burial,) = window.ready().burials
-    window.on_buried(burial, None, 1001, once)
+    window, burial = lapsed()
+    window.on_buried(burial, None, 1001, ONCE)
     assert window.ready().store is not None
     for round_ in (6000, 12_000):
-        window.on_stored(REFUSED, round_, once)
+        window.on_stored(REFUSED, round_, ONCE)
         ready = window.ready()
         assert (ready.burials, ready.store) == ((), None), "it is tried again later, not at once"
         assert ready.due_ms == round_ + 1000
-        window.on_time(round_ + 1000, once)
+        window.on_time(round_ + 1000, ONCE)
         ready = window.ready()
         assert ready.burials == ()
         assert ready.store is not None
-    window.on_stored(None, 13_100, once)
+    window.on_stored(None, 13_100, ONCE)
     assert window.start_offset == 1
 
 

@@ -35,6 +35,18 @@ def dead_letters(bootstrap: dict[str, str], topic: str) -> list[bytes]:
     return found
 
 
+def tolerant(topic: str, queue: str) -> dict[str, str]:
+    """The settings of a sink that sends values that are no JSON to the queue."""
+    return {
+        "topics": topic,
+        "value.converter": JSON,
+        "value.converter.schemas.enable": "false",
+        "errors.tolerance": "all",
+        "errors.deadletterqueue.topic.name": queue,
+        "errors.deadletterqueue.topic.replication.factor": "1",
+    }
+
+
 def unread(worker: Worker, name: str) -> float | None:
     """How many records the only task has not read; None if it has read nothing since its start."""
     details = worker.ask("GET", "/v1/tasks")[1].get(f"{name}/0", {})
@@ -69,11 +81,8 @@ def test_a_rejected_record_is_one_dead_letter_over_restarts(
     queue = f"{name}-dead"
     bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
     config = {
-        "connector.class": "FileStreamSink", "directory": str(folder), "format": "jsonl",
-        "flush.size": "6", "topics": name, "value.converter": JSON,
-        "value.converter.schemas.enable": "false", "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": queue,
-        "errors.deadletterqueue.topic.replication.factor": "1",
+        **tolerant(name, queue), "connector.class": "FileStreamSink",
+        "directory": str(folder), "format": "jsonl", "flush.size": "6",
     }  # fmt: skip
     send(bootstrap, name, b"1", b"bad one", b"2", b"bad two", b"1234")
     with scene.worker(task_isolation="thread") as worker:
@@ -113,11 +122,8 @@ def test_a_task_that_fails_again_and_again_sends_a_dead_letter_once(
     queue = f"{name}-dead"
     bootstrap = {"bootstrap.servers": moldau_broker.bootstrap_servers}
     config = {
-        "connector.class": "JdbcSink", "connection.url": f"jdbc:sqlite:{shop}", "topics": name,
-        "table.name.format": "item", "value.converter": JSON,
-        "value.converter.schemas.enable": "false", "errors.tolerance": "all",
-        "errors.deadletterqueue.topic.name": queue,
-        "errors.deadletterqueue.topic.replication.factor": "1",
+        **tolerant(name, queue), "connector.class": "JdbcSink",
+        "connection.url": f"jdbc:sqlite:{shop}", "table.name.format": "item",
     }  # fmt: skip
     sqlite3.connect(shop).close()
     send(bootstrap, name, b'{"id": 1}', b"bad one", b'{"id": 2}')

@@ -7,6 +7,7 @@ import json
 import re
 import urllib.error
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
@@ -135,33 +136,40 @@ def asked(url: str) -> tuple[int, str]:
         return error.code, error.read().decode()
 
 
-def test_each_of_two_workers_pushes_the_metrics_of_its_tasks(
-    moldau: MoldauBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    app = App(moldau.bootstrap_servers, f"pushed-{tmp_path.name}", tmp_path).make()
-    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
+@pytest.fixture
+def app(moldau: MoldauBroker, tmp_path: Path) -> App:
+    return App(moldau.bootstrap_servers, f"pushed-{tmp_path.name}", tmp_path).make()
+
+
+@pytest.fixture
+def found() -> Iterator[Receiver]:
     with receiver() as found:
-        monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.address)
-        running = app.start("--workers", "2")
-        found.wait_for(lambda: len(pushing(found, app.name)) == 2, "two workers push")
-        found.wait_for(
-            lambda: set.union(*pushing(found, app.name).values()) == TASKS, "all tasks are told of"
-        )
-        app.stop(running)
+        yield found
+
+
+def test_each_of_two_workers_pushes_the_metrics_of_its_tasks(
+    app: App, found: Receiver, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "100")
+    monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", found.address)
+    running = app.start("--workers", "2")
+    found.wait_for(lambda: len(pushing(found, app.name)) == 2, "two workers push")
+    found.wait_for(
+        lambda: set.union(*pushing(found, app.name).values()) == TASKS, "all tasks are told of"
+    )
+    app.stop(running)
 
 
 def test_a_stopped_worker_pushes_what_it_has_counted(
-    moldau: MoldauBroker, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    app: App, found: Receiver, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    app = App(moldau.bootstrap_servers, f"last-{tmp_path.name}", tmp_path).make()
     monkeypatch.setenv("OTEL_METRIC_EXPORT_INTERVAL", "3600000")
-    with receiver() as found:
-        running = app.start("--otlp", found.address)
-        app.write("a", "a", "b")
-        app.read(lambda counts: counts == {"a": 2, "b": 1})
-        assert not found.metrics(), "the interval is an hour"
-        app.stop(running)
-        metric = found.metrics(service__name=app.name)["moldau.streams.process.records"]
+    running = app.start("--otlp", found.address)
+    app.write("a", "a", "b")
+    app.read(lambda counts: counts == {"a": 2, "b": 1})
+    assert not found.metrics(), "the interval is an hour"
+    app.stop(running)
+    metric = found.metrics(service__name=app.name)["moldau.streams.process.records"]
     counts = {each.attributes[0].value.string_value: each.as_int for each in metric.sum.data_points}
     assert counts.keys() == TASKS
     assert counts["0_0"] + counts["0_1"] == 3

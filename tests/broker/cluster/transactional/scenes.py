@@ -37,9 +37,7 @@ async def a_coordinator_dies_before_it_knows_of_a_marker(at: Stage) -> None:
     next coordinator writes the marker again, in an epoch that the partition has seen."""
     app = await at.instance("app")
     coordinator = at.coordinator_of(app)
-    place = next(
-        (TOPIC, index) for index in range(3) if at.brokers.leader_of(TOPIC, index) != coordinator
-    )
+    place = at.partition_of_another(coordinator)
     first = at.begin(app)
     await app.write(first, place, 0)
     ending = asyncio.create_task(app.end(commit=True))

@@ -151,6 +151,11 @@ class Stage:
             TRANSACTIONS, coordinator_partition(name, INTERNAL_PARTITIONS)
         )
 
+    def partition_of_another(self, broker: int) -> Place:
+        """Return a partition that another broker leads."""
+        lead = self.brokers.leader_of
+        return next((TOPIC, index) for index in range(3) if lead(TOPIC, index) != broker)
+
     def admin(self) -> Admin:
         return Admin(runtime=self.runtime, bootstrap_servers=self.brokers.bootstrap_servers)
 

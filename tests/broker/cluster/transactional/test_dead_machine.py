@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-from tests.broker.cluster.transactional.instance import TOPIC
 from tests.broker.cluster.transactional.ledger import End
 from tests.broker.cluster.transactional.stage import Stage, scene
 
@@ -16,10 +15,7 @@ async def a_leader_dies_with_its_machine(at: Stage) -> None:
     """1. Markers go to another broker. 2. Its machine loses its power. 3. The next markers are sent
     by the same connection, which has no end. 4. Another replica leads, and gets them."""
     app = await at.instance("app")
-    coordinator = at.coordinator_of(app)
-    place = next(
-        (TOPIC, index) for index in range(3) if at.brokers.leader_of(TOPIC, index) != coordinator
-    )
+    place = at.partition_of_another(at.coordinator_of(app))
     first = at.begin(app)
     await app.write(first, place, 0)
     await at.end_attempt(app, first, commit=True)
