@@ -57,8 +57,9 @@ class Requests:
 
 
 def metric_messages(metric: Metric, times: Times) -> Iterator[bytes]:
-    """Yield Metric messages with the points of a metric, some at a time. A counter whose name a
-    collector would change goes as a gauge, so that it arrives by the name it has on `/metrics`."""
+    """Yield Metric messages with the points of a metric, some at a time. A counter with a
+    name that a collector would change goes as a gauge, and so keeps the name it has on `/metrics`.
+    """
     is_gauge = metric.kind is MetricKind.GAUGE or not _keeps_its_name(metric)
     head = text(1, metric.name) + text(2, metric.doc) + text(3, metric.unit)
     for begin in range(0, len(metric.points), _POINTS_AT_ONCE):

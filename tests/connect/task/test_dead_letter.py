@@ -41,7 +41,7 @@ def test_the_class_of_an_error_has_javas_name_where_there_is_one(
 
 
 class _Rejecting:
-    """A producer whose records the cluster rejects."""
+    """A producer of records that the cluster rejects."""
 
     def send(self, *given: Any, **more: Any) -> _Rejecting:
         return self
@@ -52,7 +52,7 @@ class _Rejecting:
 
 def test_a_letter_that_is_not_in_the_queue_fails_each_settle() -> None:
     # 1. A sink reports a record. 2. It catches the error, and raises RetriableError. 3. It reports
-    # the record again, whose offset is known. The offset after it must not be committed.
+    # the record again; its offset is known. The offset after it must not be committed.
     letters = DeadLetters(cast(Producer, _Rejecting()), "queue", ("sink", 0), has_context=False)
     failure = Failure(Stage.TASK_PUT, "X", DataError("x"), ConsumerRecord("t", 0, 7, 0, None, b"x"))
     for _ in range(2):

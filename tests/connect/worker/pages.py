@@ -64,8 +64,8 @@ The same series go to an OpenTelemetry collector or another receiver of OTLP by 
 the [variables that brokers have](metrics.md#pushed-by-otlp), from `moldau connect run` too. The
 setting `moldau.metrics.otlp.endpoint` is `--otlp` in a file. `service.name` is `moldau-connect`;
 `service.instance.id` is the worker's address, or of a standalone worker an id that its state
-directory keeps. A worker that is stopped pushes its last values. Counters whose names do not end in
-`_total` are pushed as gauges, as a collector would rename them.
+directory keeps. A worker that is stopped pushes its last values. Counters without
+`_total` at the end of their names are pushed as gauges, as a collector would rename them.
 
 ## Series
 

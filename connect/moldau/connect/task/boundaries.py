@@ -8,7 +8,7 @@ Invariants: the offsets of a transaction are those of the last record of each so
 was sent or dropped in it, or since the last commit; an abort that the connector wants drops the
 records and keeps their offsets, so that they are not read again; an unfinished transaction of a
 connector that sets the boundaries is aborted at the end, offsets and all, and so is any transaction
-with a poll whose records were not all sent: records of one poll may have one offset.
+with a part of a poll: records of one poll may have one offset.
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ def refused_columns(dialect: Dialect, columns: Sequence[Column]) -> str | None:
 
 
 def refused_table(config: SourceConfig, cause: str) -> str:
-    """Return the error message for a table whose columns the database does not compare."""
+    """Return the error message for a table with columns that the database does not compare."""
     assert config.mode is not None
     keys = _controls(config.mode)
     if " -> " in cause or not keys:
