@@ -61,6 +61,34 @@ def test_a_task_stops_while_rows_are_being_computed(database: TestDatabase) -> N
     assert time.monotonic() - begun < 60
 
 
+def test_a_task_stops_though_its_fetch_reaches_the_server_after_the_request_to_cancel_it(
+    database: TestDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    slow = "SELECT n, CASE WHEN n > 6 THEN pg_sleep(20)::text END AS x FROM numbers"
+    task = source_task(database, **query(database, slow))
+    fetch: Callable[..., list[Any]] = psycopg.ServerCursor.fetchmany
+    cancel: Callable[[Any], None] = psycopg.Connection.cancel
+    is_asked = threading.Event()
+
+    def fetchmany(cursor: Any, size: int = 0) -> list[Any]:
+        if threading.current_thread() is not threading.main_thread():
+            is_asked.wait()
+        return fetch(cursor, size)
+
+    def cancel_and_tell(connection: Any) -> None:
+        cancel(connection)
+        is_asked.set()
+
+    monkeypatch.setattr(psycopg.ServerCursor, "fetchmany", fetchmany)
+    monkeypatch.setattr(psycopg.Connection, "cancel", cancel_and_tell)
+    assert task.poll() is not None
+
+    begun = time.monotonic()
+    task.stop()
+
+    assert time.monotonic() - begun < 30
+
+
 def test_an_error_of_another_kind_skips_no_rows(
     database: TestDatabase, monkeypatch: pytest.MonkeyPatch
 ) -> None:

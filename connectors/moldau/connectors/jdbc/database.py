@@ -53,6 +53,7 @@ _CONNECT_TIMEOUTS: Final[Mapping[str, tuple[str, ...]]] = {
     "mysql": ("connect_timeout", "read_timeout"),
 }
 _OPEN_OTHERWISE: Final = "with a different configuration than existing connections"
+_CANCEL_AGAIN_S: Final = 1.0
 _DATED: Final = frozenset((1082, 1114, 1184))
 """PostgreSQL's OIDs of the types date, timestamp and timestamptz."""
 
@@ -370,7 +371,13 @@ class ResultRows:
             return
         self._is_closed = True
         if self._next is not None:
-            self._database.cancel()  # the rows that are being fetched are not wanted
-            self._next.take(None)
+            self._end_fetch(self._next)
             self._next = None
         self._database.end_stream(self._cursor)
+
+    def _end_fetch(self, mailbox: Mailbox[list[Any] | BaseException]) -> None:
+        """End the fetch of rows that are not wanted. A server ignores a request to cancel that
+        comes before the fetch itself, so it is asked until the fetch has ended."""
+        self._database.cancel()
+        while mailbox.take(_CANCEL_AGAIN_S) is None:
+            self._database.cancel()
