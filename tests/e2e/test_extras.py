@@ -320,6 +320,8 @@ def _duckdb(installed: Installed) -> None:
             return []  # no table yet
 
     _copy_table(installed, f"jdbc:duckdb:{file}", rows)
+    zoned = "SELECT TIMESTAMPTZ '2026-01-01 00:00:00+00'"
+    assert "2026" in installed.run(f'import duckdb; print(duckdb.sql("{zoned}").fetchall())')
 
 
 def _archive(installed: Installed, **changes: str) -> None:
