@@ -76,7 +76,8 @@ def test_too_much_memory_is_a_finding_even_when_given_back() -> None:
         len(bytearray(17 * MEBIBYTE))
         raise MalformedMessage("after all")
 
-    with watch_memory(), pytest.raises(Finding, match=r"17\.0 MiB"):
+    # Other threads of the process, such as those of a broker, add a little.
+    with watch_memory(), pytest.raises(Finding, match=r"17\.\d MiB"):
         feed(target(wasteful), b"")
 
 

@@ -87,7 +87,9 @@ def test_a_broker_of_the_command_line_serves_its_metrics(tmp_path: Path) -> None
 
 @pytest.mark.real
 def test_an_address_that_is_none_is_refused_before_the_start(tmp_path: Path) -> None:
-    code, _, err = finished("broker", "start", "--metrics", "nowhere:x", home=tmp_path)
+    code, _, err = finished(
+        "broker", "start", "--listen", "127.0.0.1:0", "--metrics", "nowhere:x", home=tmp_path
+    )
 
     assert code == 2
     assert "nowhere:x" in err
