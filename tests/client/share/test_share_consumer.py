@@ -6,6 +6,7 @@ import asyncio
 import re
 from collections import Counter
 from collections.abc import Callable, Coroutine, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import Any, Final
 
@@ -24,6 +25,8 @@ from moldau.client import (
     ShareConsumer,
     TopicPartition,
 )
+from moldau.client.consumer.share.reader import ShareReader
+from moldau.client.consumer.share.session import Acquired
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 from moldau.testing import SimulatedCluster
@@ -330,6 +333,32 @@ def test_a_record_that_cannot_be_decoded_is_rejected_and_the_others_come(queues:
             return [each.value for each in found]
 
     assert queues.run(program) == [0, 1, 2, 4, 5]
+
+
+@pytest.mark.parametrize("at", [16, 40], ids=["magic", "body"])
+def test_damaged_records_are_rejected_and_those_of_other_partitions_come(
+    queues: Queues, monkeypatch: pytest.MonkeyPatch, at: int
+) -> None:
+    arrive = ShareReader._arrive
+
+    async def damage(reader: ShareReader, fetched: Acquired) -> None:
+        if fetched.where.partition == 0:
+            data = bytearray(fetched.data)
+            data[at] ^= 0xFF
+            fetched = replace(fetched, data=bytes(data))
+        await arrive(reader, fetched)
+
+    async def program(runtime: Runtime) -> list[int]:
+        await queues.prepare(runtime, 6)
+        async with queues.consumer(runtime) as queue:
+            found = await some(queue, 3)
+            await queue.poll(1.0)
+            metrics = queue.metrics()["consumer-share-fetch-manager-metrics"]
+            assert metrics["acknowledgements-reject-total"] == 3
+            return sorted(map(number, found))
+
+    monkeypatch.setattr(ShareReader, "_arrive", damage)
+    assert queues.run(program) == [1, 3, 5]
 
 
 @pytest.mark.parametrize("seed", range(3))

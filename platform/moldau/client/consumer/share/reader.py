@@ -432,21 +432,19 @@ class ShareReader:
     ) -> Iterable[PartitionRecords]:
         """Yield the acquired records. What is damaged is rejected."""
         where = TopicPartition(name, fetched.where.partition)
-        records = FetchedRecords(where, fetched.acquired[0][0], fetched.data, None, -1)
-        while True:
-            try:
-                part = records.take(_MANY, check_crc=self._holding.check_crcs)
-            except CorruptRecord as error:
-                LOG.error("share consumer: damaged records are rejected: %s", error)
-                for offset in [each for each in counts if each >= records.position]:
-                    del counts[offset]
-                    self._refuse(fetched.where, offset, AcknowledgeType.REJECT, str(error))
-                return
-            if part is None:
-                return
-            own = [each for each in part.records if each.offset in counts]
-            if own:
-                yield part._replace(records=own)
+        left_from = fetched.acquired[0][0]
+        try:
+            records = FetchedRecords(where, left_from, fetched.data, None, -1)
+            while (part := records.take(_MANY, check_crc=self._holding.check_crcs)) is not None:
+                left_from = records.position
+                own = [each for each in part.records if each.offset in counts]
+                if own:
+                    yield part._replace(records=own)
+        except CorruptRecord as error:
+            LOG.error("share consumer: damaged records are rejected: %s", error)
+            for offset in [each for each in counts if each >= left_from]:
+                del counts[offset]
+                self._refuse(fetched.where, offset, AcknowledgeType.REJECT, str(error))
 
     async def _decoded(self, part: PartitionRecords, where: SharePartition) -> list[ConsumerRecord]:
         """Return the decoded records. One that cannot be decoded is rejected; released if another
