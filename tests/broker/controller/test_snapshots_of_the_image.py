@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-import gc
 import time
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -31,6 +29,7 @@ from moldau.records import encode_batch
 from moldau.runtime import Runtime
 from tests.broker.raft.leading import lead
 from tests.runtime.arena import REAL_ARENAS, play
+from tests.uncollected import no_collections
 
 SLICE_MS_MAX = 10
 DIRECTORY_ID = b"d" * 16
@@ -116,17 +115,6 @@ def test_a_change_is_not_in_a_snapshot_that_was_begun_before(record: MetadataRec
     assert image.topics.by_id[topic_id(0)].partitions[0].leader == 3
 
 
-@contextmanager
-def no_collections() -> Iterator[None]:
-    """A broker freezes what it has loaded (moldau.runtime.process); here a test suite is loaded."""
-    gc.collect()
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-
-
 class Turns:
     """How much of the processor each turn of the event loop takes, so that a busy machine does not
     count."""
@@ -155,6 +143,7 @@ def test_a_snapshot_of_100_000_partitions_stalls_the_event_loop_for_milliseconds
         quorum.flush()
         keeper, turns = SnapshotKeeper(runtime, quorum), Turns()
         ended: list[Exception | None] = []
+        # A broker freezes what it has loaded (moldau.runtime.process); here a test suite is loaded.
         with no_collections():
             measuring = runtime.spawn(turns.measure(), name="turns")
             await asyncio.sleep(0)

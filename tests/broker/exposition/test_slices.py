@@ -27,6 +27,7 @@ from moldau.broker.replication.traffic import TopicTraffic, Traffic
 from moldau.metrics import Registry
 from moldau.metrics.otlp_reading import Figure
 from tests.broker.exposition.scraped import Scraped
+from tests.uncollected import no_collections
 
 PARTITIONS = 2_000
 GROUPS = 2_000
@@ -36,10 +37,8 @@ TOPICS = 10_000
 @pytest.fixture
 def uncollected() -> Iterator[None]:
     """No collection takes away what a slice has made."""
-    gc.collect()
-    gc.disable()
-    yield
-    gc.enable()
+    with no_collections():
+        yield
 
 
 def most_objects_of_a_slice(scrape: Callable[[Page], Iterator[None]]) -> tuple[int, Page]:

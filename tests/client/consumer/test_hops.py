@@ -14,6 +14,7 @@ from moldau.runtime import Runtime
 from tests.client.consumer.test_consumer import consumer, fill
 from tests.client.consumer.test_membership import PROTOCOLS, member
 from tests.client.world import ClientWorld
+from tests.uncollected import no_collections
 
 HOPS_MAX: Final = 5
 
@@ -46,7 +47,7 @@ async def of_a_miss(reader: Consumer) -> list[str]:
     while await reader.poll(1.0):
         pass
     assert not await reader.poll()
-    with Hops() as hops:
+    with no_collections(), Hops() as hops:
         found = await reader.poll()
     assert not found
     return list(hops.classes.values())

@@ -13,6 +13,7 @@ from moldau.streams.engine.batches import Chunk, Headers, Outputs
 from moldau.streams.engine.spans import SendSpans
 from moldau.streams.engine.task import Task, TaskSettings
 from moldau.tracing import Sampler, SpanContext, Tracer, read_context
+from tests.uncollected import no_collections
 
 PARENT = SpanContext(b"\1" * 16, b"\2" * 8, True)
 TRACED: Headers = (("a", b"1"), ("traceparent", PARENT.parent))
@@ -125,11 +126,12 @@ def calls(made: Tracer | None, count: int) -> int:
         nonlocal found
         found += event == "call"
 
-    sys.setprofile(count_call)
-    try:
-        one.process(0, 10_000)
-    finally:
-        sys.setprofile(None)
+    with no_collections():
+        sys.setprofile(count_call)
+        try:
+            one.process(0, 10_000)
+        finally:
+            sys.setprofile(None)
     return found
 
 
