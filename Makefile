@@ -96,10 +96,14 @@ CORES = $(shell $(BIN)/python -c 'import os; print(os.cpu_count() or 1)')
 TEST_WORKERS = $(shell expr $(CORES) \* 3 / 2)
 DEEP_WORKERS = $(shell expr $(CORES) \* 2)
 SPARK_WORKERS = $(shell expr $(CORES) \* 3 / 2)
+# With AGAIN=yes what has failed beside other tests runs again by itself, and is named by that; a run
+# that did not come to its end fails all the same.
+ALONE := $(PYTEST) -n 1 -v --last-failed --last-failed-no-failures none
 
 .PHONY: test
 test: venv ## the tests that find bugs in the code; make test ARGS="-k name"
-	$(PYTEST) -n $(TEST_WORKERS) -m "not deep" $(ARGS)
+	$(PYTEST) -n $(TEST_WORKERS) -m "not deep" $(ARGS); \
+	case $$?$(AGAIN) in 0*) ;; 1yes) $(ALONE) -m "not deep" $(ARGS);; *) exit 1;; esac
 
 # In a venv of its own, on the newest Python that this machine has. Slow tests are simulations of
 # many seeds, most of them: those find nothing of a Python.
@@ -110,16 +114,14 @@ test-newest: venv ## most of make test on the newest Python of this machine, if 
 	    VENV=$(VENV)/newest PYTHON=$$newest ARGS='-m "$(NEWEST)" $(ARGS)'; }
 
 # Spark after all others: together they need 11 GB. One of the two parts may have no test, which is
-# 5 to pytest: with ARGS="-k name". With AGAIN=yes what has failed beside other tests and their JVMs
-# runs again by itself, and is named by that; a part that did not come to its end fails all the same.
+# 5 to pytest: with ARGS="-k name".
 .PHONY: test-deep
 test-deep: $(VENV)/.peers $(VENV)/.fuzz $(VENV)/.spark-archive $(VENV)/.stream-peers $(VENV)/.release ## tests with Java, Spark, other clients, wheels, and the tests of the tests
 	$(PYTEST) -n $(DEEP_WORKERS) -m "($(DEEP)) and not spark" $(ARGS); others=$$?; \
 	$(PYTEST) -n $(SPARK_WORKERS) -m "($(DEEP)) and spark" $(ARGS); spark=$$?; \
 	case $$others$${spark}$(AGAIN) in \
 	  00*|05*|50*) ;; \
-	  01yes|10yes|11yes|15yes|51yes) $(PYTEST) -n 1 -v --last-failed --last-failed-no-failures none \
-	    -m "$(DEEP)" $(ARGS);; \
+	  01yes|10yes|11yes|15yes|51yes) $(ALONE) -m "$(DEEP)" $(ARGS);; \
 	  *) exit 1;; \
 	esac
 
