@@ -64,7 +64,9 @@ def test_protected_instances_serve_users_and_pass_their_writes_on(tmp_path: Path
             with client(tmp_path, url) as rest:
                 path = f"/subjects/s{number}/versions"
                 assert rest.get("/subjects").status_code == 401
-                assert [rest.get(each).status_code for each in ("/healthz", "/readyz")] == [200] * 2
+                answers = [rest.get(each) for each in ("/healthz", "/readyz")]
+                assert [each.status_code for each in answers] == [200] * 2
+                assert [each.text for each in answers] == ["alive\n", "ready\n"]
                 assert rest.post(path, json=ASKS).status_code == 401
                 assert rest.get("/subjects", auth=("ann", "wrong")).status_code == 401
                 made = rest.post(path, json={"schema": f'"{number}"'}, auth=("ann", "secret"))

@@ -306,7 +306,7 @@ class Api:
         return Response(answer, status, media_type=MEDIA_TYPE)
 
 
-PROBES: Final = frozenset(("/healthz", "/readyz"))
+PROBES: Final[Mapping[str, str]] = {"/healthz": "alive", "/readyz": "ready"}
 """The paths for a supervisor, which has no login. What is served has read all schemas."""
 
 
@@ -322,12 +322,12 @@ def make_application(api: Api, metrics: RegistryMetrics) -> Starlette:
     async def page(request: Request) -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
-    async def alive(request: Request) -> Response:
-        return Response("alive\n", media_type="text/plain")
+    async def well(request: Request) -> Response:
+        return Response(f"{PROBES[request.url.path]}\n", media_type="text/plain")
 
     return Starlette(
         routes=[
-            *(Route(path, alive, methods=["GET"]) for path in sorted(PROBES)),
+            *(Route(path, well, methods=["GET"]) for path in PROBES),
             Route("/metrics", page, methods=["GET"]),
             Route("/{path:path}", answer, methods=_METHODS),
         ]

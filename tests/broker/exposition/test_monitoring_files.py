@@ -33,7 +33,7 @@ def test_a_query_names_its_series() -> None:
 def test_every_series_of_boards_and_alerts_is_in_a_scrape() -> None:
     async def run() -> None:
         async with EmbeddedBroker() as broker:
-            await used(broker)
+            await used(broker.bootstrap_servers)
             page = await scrape(application_of(broker))
         asked = series_of("grafana", "alerts")
         assert len(asked) > 20

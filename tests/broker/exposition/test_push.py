@@ -13,7 +13,7 @@ from moldau.metrics import HistogramValue
 from moldau.runtime.real import RealClock
 from moldau.testing import EmbeddedBroker
 from tests.broker.exposition.scraped import application_of, broker_of, scrape
-from tests.broker.exposition.test_scrape import with_a_used_broker
+from tests.broker.exposition.test_scrape import RECORDS, used, with_a_used_broker
 from tests.broker.main.processes import broker_process, finished
 from tests.metrics.otlp_receiver import receiver
 
@@ -60,6 +60,23 @@ def test_a_started_broker_pushes_to_the_receiver_of_the_environment(tmp_path: Pa
             assert metric.gauge.data_points[0].as_int == 1
             assert found.wait("moldau.network.requests").sum.is_monotonic
             assert broker.stop()[0] == 0
+
+
+def test_a_broker_that_stops_pushes_its_last_values(tmp_path: Path) -> None:
+    with receiver() as found:
+        environment = {
+            "OTEL_EXPORTER_OTLP_ENDPOINT": found.address,
+            "OTEL_METRIC_EXPORT_INTERVAL": "600000",
+        }
+        with broker_process(tmp_path, **environment) as broker:
+            asyncio.run(used(f"{broker.host}:{broker.port}"))
+            code, log = broker.stop()
+    assert code == 0
+    assert "Traceback" not in log
+    pushed = found.metrics(service__name="moldau")
+    points = pushed["kafka_server_brokertopicmetrics_messagesin_total"].sum.data_points
+    counts = {tuple(each.value.string_value for each in of.attributes): of.as_int for of in points}
+    assert counts["orders",] == RECORDS
 
 
 def test_an_address_that_is_none_is_refused(tmp_path: Path) -> None:

@@ -33,9 +33,8 @@ NOT_ON_ONE_BROKER = {
 }
 
 
-async def used(broker: EmbeddedBroker) -> None:
+async def used(servers: str) -> None:
     """Records of known size in one of two partitions; a group has read three of them."""
-    servers = broker.bootstrap_servers
     async with Admin(bootstrap_servers=servers) as admin:
         await admin.create_topic(NewTopic("orders", 2))
         await admin.create_topic(NewTopic("idle", 1))
@@ -66,7 +65,7 @@ async def worked(servers: str, then: Callable[[], Coroutine[Any, Any, None]]) ->
 def with_a_used_broker(check: Callable[[EmbeddedBroker], Coroutine[Any, Any, None]]) -> None:
     async def run() -> None:
         async with EmbeddedBroker() as broker:
-            await used(broker)
+            await used(broker.bootstrap_servers)
             await worked(broker.bootstrap_servers, lambda: check(broker))
 
     asyncio.run(run())

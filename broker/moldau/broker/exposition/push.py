@@ -41,9 +41,9 @@ class MetricsPush:
         self._node = node
         self._push.start()
 
-    async def aclose(self) -> None:
-        """Stop at once."""
-        await self._push.aclose()
+    async def finish(self) -> None:
+        """Stop, with a last push of what the node has counted until its end."""
+        await self._push.finish()
 
     def _gathered(self) -> Gathered | None:
         if self._node is None:

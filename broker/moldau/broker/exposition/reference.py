@@ -59,9 +59,9 @@ minute (`OTEL_METRIC_EXPORT_INTERVAL`, in milliseconds). `/v1/metrics` is added 
 other variables of OpenTelemetry count too: `OTEL_EXPORTER_OTLP_HEADERS` (a key of a service),
 `_TIMEOUT`, `_COMPRESSION=gzip`, `_CERTIFICATE`, each also with `METRICS_` for metrics alone, and
 `OTEL_SERVICE_NAME` and `OTEL_RESOURCE_ATTRIBUTES`. A receiver that is gone costs one log line, and
-one when it is back; nothing is kept for it, because counters say the whole count each time. Series
-below that begin with `moldau_` have dots in their OTLP names, of which a collector's Prometheus
-exporter makes these names.
+one when it is back; nothing is kept for it, because counters say the whole count each time. A node
+that is stopped pushes its last values. Series below that begin with `moldau_` have dots in their
+OTLP names, of which a collector's Prometheus exporter makes these names.
 
 A registry [inside a broker](registry.md#inside-brokers) is pushed with it. `--otlp` is there for
 [Streams apps](streams-metrics.md#pushed-by-otlp), [Connect workers](connect-metrics.md) and

@@ -205,7 +205,7 @@ async def _metrics_pushed(
     try:
         yield push
     finally:
-        await push.aclose()
+        await push.finish()
 
 
 async def _serve_controller(
