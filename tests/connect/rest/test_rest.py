@@ -206,7 +206,8 @@ def test_bad_records_go_to_the_dead_letter_queue_and_back(
     worker.ask("PATCH", f"/connectors/{name}/config", {"refuse": None})
     assert connect("dlq", "replay", name, *words).stdout.startswith("1 replayed")
     wait_until(lambda: "0:2" in content(out), "it came back")
-    assert connect("dlq", "replay", name, *words).stdout.startswith("0 replayed")
+    again = connect("dlq", "replay", name, *words).stdout
+    assert again.startswith("0 replayed, 0 passed over\nAn earlier replay has read the whole")
     tapped = connect("tap", name, "--from-beginning", "--max", "1", *words).stdout
     assert json.loads(tapped)["value"] == "0:0"
 

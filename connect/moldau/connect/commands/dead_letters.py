@@ -88,7 +88,10 @@ class _Reading:
 
     def __init__(self, consumer: Consumer, queue: str) -> None:
         self._consumer = consumer
-        self._ends = consumer.end_offsets(consumer.partitions(queue))
+        partitions = consumer.partitions(queue)
+        begins = consumer.beginning_offsets(partitions)
+        self._ends = consumer.end_offsets(partitions)
+        self.has_records = begins != self._ends
         self._empty = 0
 
     def left(self) -> list[TopicPartition]:
@@ -200,8 +203,13 @@ def _replay(
         ) from error
     if arguments.json:
         write_json(context.out, counts)
-    else:
-        context.out.write(", ".join(f"{count} {what}" for what, count in counts.items()) + "\n")
+        return Exit.DONE
+    context.out.write(", ".join(f"{count} {what}" for what, count in counts.items()) + "\n")
+    if reading.has_records and not any(counts.values()):
+        context.out.write(
+            "An earlier replay has read the whole queue. --where TEXT sends again what has the "
+            "text in its error.\n"
+        )
     return Exit.DONE
 
 
