@@ -298,6 +298,7 @@ def _postgres(installed: Installed) -> None:
 
 def _mysql(installed: Installed) -> None:
     _copy_to_server(installed, "mariadb_server")
+    installed.run("import cryptography")  # for the usual login of MySQL, which is not here
 
 
 def _duckdb(installed: Installed) -> None:
