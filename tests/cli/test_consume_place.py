@@ -40,6 +40,12 @@ def test_a_partition_is_read_of_those_topics_that_have_it(shell: Shell) -> None:
     assert shell.good("consume", "one", "three", "--partition", "2").out == "a\nb\n"
 
 
+def test_words_of_kafkas_console_consumer_are_known(shell: Shell) -> None:
+    words = ("consume", "three", "--from-beginning")
+    assert shell.good(*words, "--max-messages", "1").out == "a\n"
+    assert shell(*words, "--last", "1").code == 2
+
+
 @pytest.mark.parametrize("end", ["latest-tiered", "earliest-pending-upload"])
 def test_ends_of_tiered_storage_are_nowhere_without_it(shell: Shell, end: str) -> None:
     assert shell.good("offsets", "one", "--at", end).rows == [["one", "0", "-", "-"]]

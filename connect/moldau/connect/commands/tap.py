@@ -32,7 +32,7 @@ def configure(actions: Any) -> None:
     parser.add_argument("--after", metavar="TRANSFORM", help="behind this transform; else all")
     parser.add_argument("--before-transforms", action="store_true", help="as consumed")
     parser.add_argument("--from-beginning", action="store_true", help="old records too")
-    parser.add_argument("--max", type=int, metavar="N", help="end after so many")
+    parser.add_argument("--max", "--count", type=int, metavar="N", help="end after so many")
     add_worker_settings(parser)
     add_url(parser)
     parser.set_defaults(act=tap)

@@ -97,6 +97,13 @@ class ConsumeCommand:
             "d ago), or @ms since 1970; for a group, where it has committed nothing",
         )
         place.add_argument(
+            "--from-beginning",
+            dest="place",
+            action="store_const",
+            const="beginning",
+            help="as --from beginning, which is the default",
+        )
+        place.add_argument(
             "--last", type=int, metavar="N", help="the last N offsets of each partition"
         )
         parser.add_argument(
@@ -105,7 +112,9 @@ class ConsumeCommand:
             metavar="PLACE",
             help="stop before this offset or time, written as for --from (end)",
         )
-        parser.add_argument("--count", type=int, metavar="N", help="stop after N records")
+        parser.add_argument(
+            "--count", "--max-messages", type=int, metavar="N", help="stop after N records"
+        )
         parser.add_argument(
             "-f", "--follow", action="store_true", help="go on when the end is read"
         )
