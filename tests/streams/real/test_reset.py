@@ -13,7 +13,7 @@ import pytest
 
 from moldau.client.sync import Admin
 from moldau.testing import SyncEmbeddedBroker
-from tests.streams.real.running import ROOT, App
+from tests.streams.real.running import ROOT, App, no_process_left
 
 pytestmark = pytest.mark.real
 
@@ -126,6 +126,27 @@ def test_an_application_id_is_reset_without_its_module(
     assert not (app.state / app.name).exists()
     code, out, _ = reset_of(app, *of_app, "--execute")
     assert (code, out) == (0, f"{app.name} has nothing to reset: it begins there already\n")
+
+
+def test_members_that_ended_without_leaving_are_removed_by_force(
+    moldau_broker: SyncEmbeddedBroker, tmp_path: Path
+) -> None:
+    app = App(moldau_broker.bootstrap_servers, f"killed-{tmp_path.name}", tmp_path).make()
+    with no_process_left():
+        app.start()
+        app.write("to be")
+        app.read(lambda found: found == {"to": 1, "be": 1})
+    code, _, err = reset(app, "--execute")
+    assert code == 1
+    assert "has 1 member: stop them first" in err
+    assert "wait, or give --force" in err
+    assert facts(app, "--force")["obstacles"] == []
+    assert topics_of(app) > {"-lines", "-out", "-largest"}, "a dry run deletes nothing"
+
+    assert facts(app, "--force", "--execute")["executed"]
+    assert topics_of(app) == {"-lines", "-out", "-largest"}
+    code, _, err = reset(app, "--engine", "spark", "--checkpoint", str(tmp_path), "--force")
+    assert (code, "--force has no effect" in err) == (2, True)
 
 
 def test_inputs_that_are_not_there_are_told_of(

@@ -61,6 +61,12 @@ that has another name now. With --engine spark it deletes the app's checkpoint, 
 a new checkpoint begins where auto.offset.reset says."""
 
 
+_STAYING: Final = (
+    "members that have ended without leaving the group, as those of Java do, stay in it until "
+    "their session timeout (45 s): wait, or give --force"
+)
+
+
 @dataclass(frozen=True, slots=True)
 class Reset:
     """What a reset changes."""
@@ -110,6 +116,12 @@ def add_reset(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--checkpoint", metavar="DIR", help="with --engine spark: the app's, which is deleted"
     )
+    parser.add_argument(
+        "--force",
+        action="store_true",
+        help="first remove members of the app's group that have ended without leaving it, as those "
+        "of Java do, which stay for 45 s. Stop all that run before",
+    )
     add_execute(parser)
 
 
@@ -126,6 +138,10 @@ def reset_app(arguments: Namespace, context: Context) -> int:
 
         if plan is None:
             raise UsageError("--application-id has no effect with --engine spark: give MODULE:APP")
+        if arguments.force:
+            raise UsageError(
+                "--force has no effect with --engine spark: such an app has no members"
+            )
         return reset_on_spark(arguments, context, plan)
     if arguments.checkpoint:
         raise UsageError("--checkpoint is for --engine spark")
@@ -137,7 +153,18 @@ def reset_app(arguments: Namespace, context: Context) -> int:
         stores = directory if files.exists(directory) else None
         time = wanted.time(admin.runtime.clock.wall_ms())
         topics = admin.run(lambda client: _topics(client, plan, arguments))
-        found = admin.run(lambda client: _planned(client, topics, wanted, time, (stores, running)))
+        if arguments.force and arguments.execute and not running:
+            admin.run(lambda client: _remove_members(client, app))
+        found = admin.run(
+            lambda client: _planned(
+                client,
+                topics,
+                wanted,
+                time,
+                (stores, running),
+                ignores_members=arguments.force and not arguments.execute,
+            )
+        )
         problems = list(found.obstacles)
         if arguments.execute and not problems and not found.is_done:
             problems = admin.run(lambda client: delete_topics(client, topics.made))
@@ -206,6 +233,8 @@ async def _planned(
     wanted: Wanted,
     time: int | None,
     here: tuple[str | None, list[str]],
+    *,
+    ignores_members: bool,
 ) -> Reset:
     """Return what a reset changes. `here` are the stores of this machine and its obstacles."""
     app = topics.app
@@ -213,8 +242,10 @@ async def _planned(
     parts = [where for topic in topics.read for where in await _partitions(client, topic)]
     rules = dict.fromkeys(parts, wanted.rule)
     steps = await plan_group(client, app, committed, rules, time)
-    members = await members_of(client, [app])
+    members = {} if ignores_members else await members_of(client, [app])
     hindered = [line for lines in obstacles(steps, members).values() for line in lines]
+    if any(members.values()):
+        hindered.append(_STAYING)
     there = {*topics.read, *topics.made, *topics.own, *topics.missing}
     return Reset(
         topics,
@@ -224,6 +255,12 @@ async def _planned(
         here[0],
         [*here[1], *hindered, *await _on_spark(client, app, committed)],
     )
+
+
+async def _remove_members(client: Admin, app: str) -> None:
+    """Remove the members of the app's group. One that still runs joins again."""
+    if any((await members_of(client, [app])).values()):
+        await client.remove_all_members(app, reason="moldau streams reset --force")
 
 
 async def _committed(client: Admin, group: str) -> Mapping[TopicPartition, OffsetAndMetadata]:
