@@ -27,6 +27,7 @@ from moldau.client import (
 )
 from moldau.client.consumer.share.reader import ShareReader
 from moldau.client.consumer.share.session import Acquired
+from moldau.records import walk
 from moldau.runtime import Runtime
 from moldau.runtime.simulated import Simulation
 from moldau.testing import SimulatedCluster
@@ -335,30 +336,35 @@ def test_a_record_that_cannot_be_decoded_is_rejected_and_the_others_come(queues:
     assert queues.run(program) == [0, 1, 2, 4, 5]
 
 
+@pytest.mark.parametrize("batch", [0, 1])
 @pytest.mark.parametrize("at", [16, 40], ids=["magic", "body"])
-def test_damaged_records_are_rejected_and_those_of_other_partitions_come(
-    queues: Queues, monkeypatch: pytest.MonkeyPatch, at: int
+def test_damaged_records_are_rejected_and_those_before_them_and_of_other_partitions_come(
+    queues: Queues, monkeypatch: pytest.MonkeyPatch, at: int, batch: int
 ) -> None:
     arrive = ShareReader._arrive
 
     async def damage(reader: ShareReader, fetched: Acquired) -> None:
         if fetched.where.partition == 0:
             data = bytearray(fetched.data)
-            data[at] ^= 0xFF
+            data[[*walk(data)][batch].position + at] ^= 0xFF
             fetched = replace(fetched, data=bytes(data))
         await arrive(reader, fetched)
 
     async def program(runtime: Runtime) -> list[int]:
-        await queues.prepare(runtime, 6)
+        await queues.prepare(runtime, 0)
+        servers = queues.cluster.bootstrap_servers
+        async with Producer(runtime=runtime, bootstrap_servers=servers) as producer:
+            for each in range(6):  # a batch for each
+                await producer.send_and_wait("orders", b"%d" % each, partition=each % 2)
         async with queues.consumer(runtime) as queue:
-            found = await some(queue, 3)
+            found = await some(queue, 3 + batch)
             await queue.poll(1.0)
             metrics = queue.metrics()["consumer-share-fetch-manager-metrics"]
-            assert metrics["acknowledgements-reject-total"] == 3
+            assert metrics["acknowledgements-reject-total"] == 3 - batch
             return sorted(map(number, found))
 
     monkeypatch.setattr(ShareReader, "_arrive", damage)
-    assert queues.run(program) == [1, 3, 5]
+    assert queues.run(program) == sorted([1, 3, 5, *[0][:batch]])
 
 
 @pytest.mark.parametrize("seed", range(3))

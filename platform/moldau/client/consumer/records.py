@@ -140,11 +140,19 @@ class FetchedRecords:
             self.end_offset = max(self.position, last.next_offset)
             self.end_epoch = last.partition_leader_epoch
             return last_at + last.size_bytes
+        self._check(data)  # no whole batch: the reason is raised if the first is damaged
+        return 0
+
+    def check_end(self) -> None:
+        """Raise CorruptRecord if a damaged batch follows the whole ones. A consumer that asks again
+        from there meets it then."""
+        self._check(memoryview(self._data)[self._end :])
+
+    def _check(self, data: Buffer) -> None:
         try:
-            deque(walk(data), maxlen=0)  # no whole batch: raises the reason if the first is damaged
+            deque(walk(data), maxlen=0)
         except CorruptRecord as error:
             raise self._told(error) from error
-        return 0
 
     def take(self, count_max: int, *, check_crc: bool) -> PartitionRecords | None:
         """Return up to `count_max` of the remaining records, or None if there are none."""

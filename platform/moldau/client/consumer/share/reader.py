@@ -440,6 +440,7 @@ class ShareReader:
                 own = [each for each in part.records if each.offset in counts]
                 if own:
                     yield part._replace(records=own)
+            records.check_end()
         except CorruptRecord as error:
             LOG.error("share consumer: damaged records are rejected: %s", error)
             for offset in [each for each in counts if each >= left_from]:
