@@ -88,11 +88,12 @@ class _Reading:
 
     def __init__(self, consumer: Consumer, queue: str) -> None:
         self._consumer = consumer
-        partitions = consumer.partitions(queue)
-        begins = consumer.beginning_offsets(partitions)
-        self._ends = consumer.end_offsets(partitions)
-        self.has_records = begins != self._ends
+        self._ends = consumer.end_offsets(consumer.partitions(queue))
         self._empty = 0
+
+    def has_records(self) -> bool:
+        """Whether the queue has records, read or not."""
+        return self._consumer.beginning_offsets(self._ends) != self._ends
 
     def left(self) -> list[TopicPartition]:
         """Return the partitions with records that were not read yet."""
@@ -194,6 +195,7 @@ def _replay(
                         is_sent = _send(producer, record, config, arguments)
                         counts["replayed" if is_sent else "passed over"] += 1
                 has_more = bool(reading.left())
+            was_read = not any(counts.values()) and reading.has_records()
     except TransactionError as error:
         if not error.is_fenced:
             raise
@@ -205,7 +207,7 @@ def _replay(
         write_json(context.out, counts)
         return Exit.DONE
     context.out.write(", ".join(f"{count} {what}" for what, count in counts.items()) + "\n")
-    if reading.has_records and not any(counts.values()):
+    if was_read:
         context.out.write(
             "An earlier replay has read the whole queue. --where TEXT sends again what has the "
             "text in its error.\n"
