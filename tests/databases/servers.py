@@ -13,7 +13,7 @@ import shutil
 import socket
 import subprocess
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
@@ -41,7 +41,7 @@ def mariadb_address() -> Iterator[str]:
     if server is None or install is None or shutil.which("my_print_defaults") is None:
         pytest.skip("no MariaDB: install Debian's mariadb-server-core and mariadb-client-core")
     with _folder() as folder:
-        data, port = folder / "data", _free_port()
+        data = folder / "data"
         user = ["--user=root"] if os.geteuid() == 0 else []
         subprocess.run(  # noqa: S603 - Debian's program
             [install, f"--datadir={data}", "--auth-root-authentication-method=normal", *user],
@@ -49,25 +49,34 @@ def mariadb_address() -> Iterator[str]:
             capture_output=True,
             timeout=120,
         )
-        process = subprocess.Popen(  # noqa: S603 - Debian's program
-            [
-                server,
-                "--no-defaults",
-                f"--datadir={data}",
-                f"--socket={folder}/s",
-                f"--port={port}",
-                "--bind-address=127.0.0.1",
-                *user,
-            ],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-        )
+        words = [server, "--no-defaults", f"--datadir={data}", "--bind-address=127.0.0.1", *user]
+        process, port = _started(words, folder / "s")
         try:
-            eventually(lambda: _is_listening(port), within_s=60)
             yield f"mysql+pymysql://root@127.0.0.1:{port}/mysql"
         finally:
             process.terminate()
             process.wait(30)
+
+
+def _started(words: Sequence[str], path: Path) -> tuple[subprocess.Popen[bytes], int]:
+    """MariaDB and its port. It ends if another program has just taken the port, and makes its
+    socket when it has it."""
+    for _ in range(5):
+        port = _free_port()
+        process = subprocess.Popen(  # noqa: S603 - Debian's program
+            [*words, f"--socket={path}", f"--port={port}"],
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+        )
+        try:
+            eventually(lambda: process.poll() is not None or path.exists(), within_s=60)  # noqa: B023
+        except BaseException:
+            process.kill()
+            process.wait(30)
+            raise
+        if process.poll() is None:
+            return process, port
+    raise AssertionError(f"MariaDB ends as soon as it is started: {' '.join(words)}")
 
 
 @contextlib.contextmanager
@@ -156,9 +165,3 @@ def _free_port() -> int:
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         return int(listener.getsockname()[1])
-
-
-def _is_listening(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), 1):
-        return True
-    return False
