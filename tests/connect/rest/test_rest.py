@@ -208,6 +208,9 @@ def test_bad_records_go_to_the_dead_letter_queue_and_back(
     wait_until(lambda: "0:2" in content(out), "it came back")
     again = connect("dlq", "replay", name, *words).stdout
     assert again.startswith("0 replayed, 0 passed over\nAn earlier replay has read the whole")
+    for text, count in ("0:2", 1), ("0:2", 1), ("other", 0):
+        chosen = connect("dlq", "replay", name, "--where", text, *words).stdout
+        assert chosen.startswith(f"{count} replayed, {1 - count} passed over"), "each time anew"
     tapped = connect("tap", name, "--from-beginning", "--max", "1", *words).stdout
     assert json.loads(tapped)["value"] == "0:0"
 

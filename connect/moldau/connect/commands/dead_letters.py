@@ -175,15 +175,14 @@ def _replay(
     group = f"connect-dlq-replay-{arguments.name}"
     reader: dict[str, object] = {
         "bootstrap.servers": bootstrap,
-        "group.id": group,
         "auto.offset.reset": "earliest",
         "isolation.level": "read_committed",
         "enable.auto.commit": "false",
     }
     writer: dict[str, object] = {"bootstrap.servers": bootstrap}
     is_once = arguments.where is None
-    if is_once:
-        writer["transactional.id"] = group
+    if is_once:  # else the queue is read from its begin each time
+        reader["group.id"] = writer["transactional.id"] = group
     try:
         with Producer(writer) as producer, Consumer(reader) as consumer:
             consumer.assign(consumer.partitions(queue))
