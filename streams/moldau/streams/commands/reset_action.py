@@ -59,8 +59,6 @@ on other machines are emptied when a worker starts there; delete those without a
 --application-id resets an app without its module, such as one of Java's Kafka Streams, or one
 that has another name now. With --engine spark it deletes the app's checkpoint, group and topics;
 a new checkpoint begins where auto.offset.reset says."""
-
-
 _STAYING: Final = (
     "members that have ended without leaving the group, as those of Java do, stay in it until "
     "their session timeout (45 s): wait, or give --force"
@@ -153,20 +151,12 @@ def reset_app(arguments: Namespace, context: Context) -> int:
         stores = directory if files.exists(directory) else None
         time = wanted.time(admin.runtime.clock.wall_ms())
         topics = admin.run(lambda client: _topics(client, plan, arguments))
-        if arguments.force and arguments.execute and not running:
-            admin.run(lambda client: _remove_members(client, app))
-        found = admin.run(
-            lambda client: _planned(
-                client,
-                topics,
-                wanted,
-                time,
-                (stores, running),
-                ignores_members=arguments.force and not arguments.execute,
-            )
-        )
+        here, force = (stores, running), arguments.force
+        found = admin.run(lambda client: _planned(client, topics, wanted, time, here, force=force))
         problems = list(found.obstacles)
         if arguments.execute and not problems and not found.is_done:
+            if force:
+                admin.run(lambda client: _remove_members(client, app))
             problems = admin.run(lambda client: delete_topics(client, topics.made))
             if not problems and stores is not None:
                 files.remove_tree(stores)
@@ -234,15 +224,16 @@ async def _planned(
     time: int | None,
     here: tuple[str | None, list[str]],
     *,
-    ignores_members: bool,
+    force: bool,
 ) -> Reset:
-    """Return what a reset changes. `here` are the stores of this machine and its obstacles."""
+    """Return what a reset changes. `here` are the stores of this machine and its obstacles. With
+    `force`, members are none."""
     app = topics.app
     committed = await _committed(client, app)
     parts = [where for topic in topics.read for where in await _partitions(client, topic)]
     rules = dict.fromkeys(parts, wanted.rule)
     steps = await plan_group(client, app, committed, rules, time)
-    members = {} if ignores_members else await members_of(client, [app])
+    members = {} if force else await members_of(client, [app])
     hindered = [line for lines in obstacles(steps, members).values() for line in lines]
     if any(members.values()):
         hindered.append(_STAYING)
