@@ -76,9 +76,13 @@ def test_too_much_memory_is_a_finding_even_when_given_back() -> None:
         len(bytearray(17 * MEBIBYTE))
         raise MalformedMessage("after all")
 
-    # Other threads of the process, such as those of a broker, add a little.
-    with watch_memory(), pytest.raises(Finding, match=r"17\.\d MiB"):
-        feed(target(wasteful), b"")
+    def told() -> str:
+        with watch_memory(), pytest.raises(Finding) as found:
+            feed(target(wasteful), b"")
+        return str(found.value)
+
+    # What other threads of the process add, such as those of a broker, is not in each of three.
+    assert any("17.0 MiB" in told() for _ in range(3))
 
 
 def test_mutants_are_the_same_for_the_same_seed_and_differ_from_what_they_are_made_of() -> None:

@@ -322,12 +322,12 @@ def make_application(api: Api, metrics: RegistryMetrics) -> Starlette:
     async def page(request: Request) -> Response:
         return Response(metrics.text(), media_type=CONTENT_TYPE)
 
-    async def well(request: Request) -> Response:
+    async def probe(request: Request) -> Response:
         return Response(f"{PROBES[request.url.path]}\n", media_type="text/plain")
 
     return Starlette(
         routes=[
-            *(Route(path, well, methods=["GET"]) for path in PROBES),
+            *(Route(path, probe, methods=["GET"]) for path in PROBES),
             Route("/metrics", page, methods=["GET"]),
             Route("/{path:path}", answer, methods=_METHODS),
         ]

@@ -15,7 +15,7 @@ from moldau.testing import EmbeddedBroker
 from tests.broker.exposition.scraped import application_of, broker_of, scrape
 from tests.broker.exposition.test_scrape import RECORDS, used, with_a_used_broker
 from tests.broker.main.processes import broker_process, finished
-from tests.metrics.otlp_receiver import receiver
+from tests.metrics.otlp_receiver import Receiver, receiver
 
 pytestmark = pytest.mark.real
 
@@ -49,28 +49,30 @@ def test_a_push_has_the_series_of_a_scrape() -> None:
     with_a_used_broker(check)
 
 
+def pushing(found: Receiver, *, interval_ms: int) -> dict[str, str]:
+    """The environment of a broker that pushes there."""
+    return {
+        "OTEL_EXPORTER_OTLP_ENDPOINT": found.address,
+        "OTEL_METRIC_EXPORT_INTERVAL": str(interval_ms),
+    }
+
+
 def test_a_started_broker_pushes_to_the_receiver_of_the_environment(tmp_path: Path) -> None:
-    with receiver() as found:
-        environment = {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": found.address,
-            "OTEL_METRIC_EXPORT_INTERVAL": "100",
-        }
-        with broker_process(tmp_path, **environment) as broker:
-            metric = found.wait("kafka_brokers", service__name="moldau")
-            assert metric.gauge.data_points[0].as_int == 1
-            assert found.wait("moldau.network.requests").sum.is_monotonic
-            assert broker.stop()[0] == 0
+    with receiver() as found, broker_process(tmp_path, **pushing(found, interval_ms=100)) as broker:
+        metric = found.wait("kafka_brokers", service__name="moldau")
+        assert metric.gauge.data_points[0].as_int == 1
+        assert found.wait("moldau.network.requests").sum.is_monotonic
+        assert broker.stop()[0] == 0
 
 
 def test_a_broker_that_stops_pushes_its_last_values(tmp_path: Path) -> None:
-    with receiver() as found:
-        environment = {
-            "OTEL_EXPORTER_OTLP_ENDPOINT": found.address,
-            "OTEL_METRIC_EXPORT_INTERVAL": "600000",
-        }
-        with broker_process(tmp_path, **environment) as broker:
-            asyncio.run(used(f"{broker.host}:{broker.port}"))
-            code, log = broker.stop()
+    hour_ms = 3_600_000
+    with (
+        receiver() as found,
+        broker_process(tmp_path, **pushing(found, interval_ms=hour_ms)) as broker,
+    ):
+        asyncio.run(used(f"{broker.host}:{broker.port}"))
+        code, log = broker.stop()
     assert code == 0
     assert "Traceback" not in log
     pushed = found.metrics(service__name="moldau")
